@@ -1,0 +1,57 @@
+package fsm
+
+// Code says how an operation ended. OK is success; every other code is a refusal: the operation changed nothing.
+// Numbers are part of the log and snapshot formats (outcomes are remembered by request id) and are only ever added.
+type Code uint8
+
+// Codes an operation can end in. The doors add those that never reach the log (not_leader, timeout and the like).
+const (
+	OK                 Code = 0
+	InvalidArgument    Code = 1 // a field is out of its range; Outcome.Field says which
+	NotFound           Code = 2 // no such queue, message, task or dead letter
+	AlreadyExists      Code = 3 // task id taken, dedup key with other content, other result recorded
+	LeaseLost          Code = 4 // the token is not the valid one
+	Cancelled          Code = 5 // reserved for the cancel operation
+	QueueFull          Code = 6 // a limit of the queue is reached; Outcome.Field says which table
+	Overloaded         Code = 7 // a limit of the group is reached (sessions, queues)
+	FailedPrecondition Code = 8 // the object's state does not allow it
+	SessionExpired     Code = 9 // unknown session, or a request number below low: never executed now
+	TooLarge           Code = 10
+)
+
+// Field names what a refusal is about. Numbers are part of the formats, as Code's are.
+type Field uint8
+
+// Fields a refusal can name.
+const (
+	FieldNone Field = iota
+	FieldQueue
+	FieldTaskID
+	FieldKind
+	FieldBody
+	FieldContentType
+	FieldHeaders
+	FieldPriority
+	FieldKey
+	FieldDedupKey
+	FieldDelay
+	FieldTTL
+	FieldTimeout
+	FieldRetry
+	FieldLease
+	FieldMax
+	FieldWorker
+	FieldRequest
+	FieldResult
+	FieldThen
+	FieldOptions
+	FieldDead    // the dead-letter table (max_dead)
+	FieldDedup   // the dedup table (dedup_max_keys)
+	FieldResults // the results table (max_results_bytes)
+	FieldSessions
+	FieldQueues
+	FieldToken
+	FieldError
+	FieldBatch
+	FieldTasks // live messages a queue may hold (format limit)
+)

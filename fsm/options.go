@@ -1,0 +1,48 @@
+package fsm
+
+// RetryKind selects how the delay grows with the attempts (see RetryPolicy).
+type RetryKind uint8
+
+// The four kinds. RetryDefault, the zero value, means "as the queue says" on a message and "the default schedule" on a
+// queue.
+const (
+	RetryDefault RetryKind = iota
+	RetrySchedule
+	RetryFixed
+	RetryLinear
+	RetryExponential
+)
+
+// RetryPolicy decides how long a message waits after attempt n (from 1) failed, and when it dies.
+type RetryPolicy struct {
+	Kind            RetryKind
+	Steps           []int64 // schedule only: 1–100 delays in ms, each 0 to 366 days; attempts are len(Steps)+1
+	InitialMillis   int64   // ms, 0 to 366 days; default 1000
+	MultiplierMilli int64   // exponential only, in thousandths: 1000–100000; default 2000
+	MaxMillis       int64   // cap of linear and exponential, ms; default 60000
+	MaxAttempts     int32   // fixed, linear, exponential: 1–1000; default 5
+	JitterMillis    int64   // adds a value in [0, J] after the cap, the same on every node; 0 is none
+}
+
+// DeadOverflow says what happens when a queue's dead-letter table is full.
+type DeadOverflow uint8
+
+// The two policies.
+const (
+	DeadRefuse     DeadOverflow = iota // enqueues get queue_full
+	DeadDropOldest                     // the oldest dead letters go, counted
+)
+
+// QueueOptions are the settings of a queue. Zero values mean the default in every field; Normalize fills them in.
+// Durations are in milliseconds. Changed options apply at once to all messages, but for what a record fixes at its birth.
+type QueueOptions struct {
+	LeaseMillis         int64        // 100 ms–12 h; default 30000
+	Retry               RetryPolicy  // default schedule [1000, 5000, 10000]
+	MaxDead             int64        // 1–10,000,000; default 1,000,000
+	DeadOverflow        DeadOverflow // default refuse
+	DeadRetentionMillis int64        // 1 s–3660 days; default 30 days
+	DedupWindowMillis   int64        // 1 s–366 days; default 24 h
+	DedupMaxKeys        int64        // 1–10,000,000; default 1,000,000
+	ResultTTLMillis     int64        // 1 s–366 days; default 24 h
+	MaxResultsBytes     int64        // 1–1 TiB; default 256 MiB
+}

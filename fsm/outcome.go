@@ -1,0 +1,56 @@
+package fsm
+
+// Outcome is how one operation, or one message of a batch, ended.
+type Outcome struct {
+	Code                  Code
+	Field                 Field // what a refusal is about
+	Duplicate             bool  // the first answer again: dedup hit, repeated request, result already recorded
+	Dead                  bool  // nack: the message died (else it is retrying)
+	Cancelled             bool  // extend: the task was cancelled
+	ID                    ID    // enqueue, requeue, session: the new id; duplicates and already_exists: the holder's
+	Millis                int64 // extend: milliseconds left; nack: the due time of the retry, Unix ms
+	Count                 int64 // purges: how many
+	Limit                 int64 // refusals: the limit that was passed
+	HasResult             bool  // the task's recorded result is in State.Result(ID's task): ack/push/enqueue duplicates
+	Task                  ID    // with HasResult: message id under which the result is found
+	LeaseFrom, LeaseCount int32 // lease: range in Effects.Leases
+}
+
+// Leased is one message handed out. Slot is only good until the next Apply; read it with State.Delivery.
+type Leased struct {
+	Token    Token
+	Consumer Consumer
+	Op       int32 // index of the operation in the entry
+	Slot     int32
+	Attempt  int32
+}
+
+// LeaseEnd tells the leader that a lease is over, so that the consumer's window opens.
+type LeaseEnd struct {
+	Token    Token
+	Consumer Consumer
+	Expired  bool
+}
+
+// TaskEnd tells the leader that a task has reached its end (result recorded, done without one, dead, deleted), so that
+// it wakes who waits for it. Queue is a number, see State.QueueName.
+type TaskEnd struct {
+	Message  ID
+	Queue    uint32
+	TaskHash [16]byte // hash of (queue, task id), see HashTask; zero when the task id is the message id
+}
+
+// Effects is what Apply tells the leader besides changing the state. Slices are reused: they are good until the next
+// Apply with the same Effects.
+type Effects struct {
+	Index       uint64
+	Time        int64 // T after the entry
+	Outcomes    []Outcome
+	OpEnd       []int32 // OpEnd[i] is the end of operation i's outcomes in Outcomes
+	Leases      []Leased
+	Ended       []LeaseEnd
+	Tasks       []TaskEnd
+	Ready       []uint32 // numbers of queues that gained ready messages, each once
+	More        bool     // due moves remain: propose the next tick at once
+	Checkpoints []uint64 // nonces of Checkpoint operations in this entry
+}
