@@ -1,0 +1,607 @@
+package wire
+
+// Subprotocol is the WebSocket subprotocol that both sides must agree on.
+const Subprotocol = "quorate.v1"
+
+// Version is the protocol version this package speaks.
+const Version = 1
+
+// Type says what a frame is. A frame is the CBOR array [type, tag, body]; body is a map with small integer keys. A
+// request carries a tag of the sender's choice (> 0, unique among its requests under way), the answer echoes it; frames
+// that answer nothing carry tag 0. Numbers are append-only; requests are even, answers and pushes odd.
+type Type uint16
+
+// Frame types. C: client to server, S: server to client.
+const (
+	TypeHello    Type = 2 // C, first frame on a connection
+	TypeWelcome  Type = 3 // S
+	TypeFault    Type = 5 // S, an error; tag 0: about the connection, which then closes
+	TypeOK       Type = 7 // S, success without more to say
+	TypeRedirect Type = 9 // S, tag 0: this node no longer leads or is stopping; go to Leader (empty: try any)
+
+	TypeOpenSession   Type = 10 // C → SessionOpened
+	TypeSessionOpened Type = 11
+
+	TypeEnqueue  Type = 20 // C → Enqueued
+	TypeEnqueued Type = 21
+
+	TypeLease       Type = 30 // C → Leased
+	TypeLeased      Type = 31
+	TypeSubscribe   Type = 32 // C → OK
+	TypeDelivery    Type = 33 // S, tag 0
+	TypeCredit      Type = 34 // C → OK
+	TypeLeaseGone   Type = 35 // S, tag 0: leases of a subscription that ended without the consumer's doing
+	TypeUnsubscribe Type = 36 // C → OK
+	TypeStarted     Type = 38 // C, no answer
+	TypeResume      Type = 40 // C → Resumed
+	TypeResumed     Type = 41
+
+	TypeAck      Type = 50 // C → Acked
+	TypeAcked    Type = 51
+	TypeNack     Type = 52 // C → Nacked
+	TypeNacked   Type = 53
+	TypeExtend   Type = 54 // C → Extended
+	TypeExtended Type = 55
+	TypeRelease  Type = 56 // C → OK
+
+	TypeResultGet  Type = 60 // C → ResultIs; waits up to Wait
+	TypeResultIs   Type = 61
+	TypeResultPush Type = 62 // C → Acked
+	TypeTask       Type = 64 // C → TaskIs
+	TypeTaskIs     Type = 65
+
+	TypeQueueCreate Type = 70 // C → OK
+	TypeQueueSet    Type = 72 // C → OK
+	TypeQueueDelete Type = 74 // C → OK
+	TypeQueuePurge  Type = 76 // C → Counted
+	TypeCounted     Type = 77
+	TypeQueueList   Type = 78 // C → Queues
+	TypeQueues      Type = 79
+	TypeQueueShow   Type = 80 // C → QueueIs (options and counters: show and stats)
+	TypeQueueIs     Type = 81
+	TypePeek        Type = 82 // C → Tasks
+	TypeTasks       Type = 83
+
+	TypeDeadList    Type = 90 // C → Tasks
+	TypeDeadGet     Type = 92 // C → TaskIs
+	TypeDeadRequeue Type = 94 // C → Enqueued (one outcome an id)
+	TypeDeadDelete  Type = 96 // C → Enqueued (one outcome an id)
+	TypeDeadPurge   Type = 98 // C → Counted
+
+	TypeClusterStatus   Type = 110 // C → ClusterIs
+	TypeClusterIs       Type = 111
+	TypeClusterVerify   Type = 112 // C → Verified
+	TypeVerified        Type = 113
+	TypeClusterTransfer Type = 114 // C → OK
+	TypeClusterRemove   Type = 116 // C → OK
+)
+
+// Bytes is a byte string whose decoded form aliases the frame it came in: copy it to keep it.
+type Bytes []byte
+
+// At stamps an answer with the log position it is true at.
+type At struct {
+	Index uint64 `cbor:"1,keyasint"`
+	Time  int64  `cbor:"2,keyasint"` // log time T, Unix ms
+}
+
+// Hello opens a connection.
+type Hello struct {
+	Versions []uint16 `cbor:"1,keyasint"`           // that the client speaks, 1–16 of them
+	Client   string   `cbor:"2,keyasint,omitempty"` // name and version for logs, ≤ 128 bytes
+}
+
+// Welcome answers Hello.
+type Welcome struct {
+	Version         uint16 `cbor:"1,keyasint"`
+	Node            string `cbor:"2,keyasint"` // the node's label
+	Cluster         string `cbor:"3,keyasint"` // cluster id, 32 hex digits; empty while not known
+	Leader          string `cbor:"4,keyasint"` // client address of the leader; empty while there is none
+	IsLeader        bool   `cbor:"5,keyasint"`
+	MaxMessageBytes int64  `cbor:"6,keyasint"`
+	MaxFrameBytes   int64  `cbor:"7,keyasint"` // a WebSocket message may not be longer
+	MaxBatch        int32  `cbor:"8,keyasint"`
+	PingMillis      int64  `cbor:"9,keyasint"`  // the server pings this often
+	Server          string `cbor:"10,keyasint"` // version of the binary
+}
+
+// Fault is an error answer.
+type Fault struct {
+	Code             Code    `cbor:"1,keyasint"`
+	Message          string  `cbor:"2,keyasint"`           // what was wrong and what would be right
+	Unknown          bool    `cbor:"3,keyasint,omitempty"` // outcome: false refused (certainly not applied), true unknown
+	Retry            bool    `cbor:"4,keyasint,omitempty"` // may the same request succeed later
+	RetryAfterMillis int64   `cbor:"5,keyasint,omitempty"`
+	Leader           string  `cbor:"6,keyasint,omitempty"` // not_leader: the leader's client address
+	ID               string  `cbor:"7,keyasint,omitempty"` // already_exists: the holder's message id
+	Result           *Result `cbor:"8,keyasint,omitempty"` // already_exists: the recorded result
+	Field            string  `cbor:"9,keyasint,omitempty"` // invalid_argument: which field
+	At               *At     `cbor:"10,keyasint,omitempty"`
+}
+
+// OK is plain success.
+type OK struct {
+	At        At   `cbor:"1,keyasint"`
+	Duplicate bool `cbor:"2,keyasint,omitempty"`
+}
+
+// Redirect tells that this node no longer serves this connection's work.
+type Redirect struct {
+	Leader string `cbor:"1,keyasint"`
+	Reason string `cbor:"2,keyasint"` // "not_leader" or "stopping"
+}
+
+// OpenSession opens a session (Session empty) or attaches the connection to one.
+type OpenSession struct {
+	Session string `cbor:"1,keyasint,omitempty"`
+}
+
+// SessionOpened answers OpenSession.
+type SessionOpened struct {
+	Session string `cbor:"1,keyasint"`
+	At      At     `cbor:"2,keyasint"`
+}
+
+// Request is the request id inside the session of the connection; Number 0 means none.
+type Request struct {
+	Number uint64 `cbor:"1,keyasint"`
+	Low    uint64 `cbor:"2,keyasint"`
+}
+
+// Header is one name and value.
+type Header struct {
+	_     struct{} `cbor:",toarray"`
+	Name  string
+	Value string
+}
+
+// RetryPolicy overrides a queue's; see Kind names in the protocol page.
+type RetryPolicy struct {
+	Kind            string  `cbor:"1,keyasint"` // "schedule", "fixed", "linear", "exponential"
+	Steps           []int64 `cbor:"2,keyasint,omitempty"`
+	InitialMillis   int64   `cbor:"3,keyasint,omitempty"`
+	MultiplierMilli int64   `cbor:"4,keyasint,omitempty"`
+	MaxMillis       int64   `cbor:"5,keyasint,omitempty"`
+	MaxAttempts     int32   `cbor:"6,keyasint,omitempty"`
+	JitterMillis    int64   `cbor:"7,keyasint,omitempty"`
+}
+
+// Message is a message as a producer sends it.
+type Message struct {
+	Body          Bytes        `cbor:"1,keyasint"`
+	TaskID        string       `cbor:"2,keyasint,omitempty"`
+	Kind          string       `cbor:"3,keyasint,omitempty"`
+	ContentType   string       `cbor:"4,keyasint,omitempty"`
+	Headers       []Header     `cbor:"5,keyasint,omitempty"`
+	Priority      *uint8       `cbor:"6,keyasint,omitempty"` // absent: 4
+	Key           Bytes        `cbor:"7,keyasint,omitempty"`
+	DedupKey      Bytes        `cbor:"8,keyasint,omitempty"`
+	DelayMillis   int64        `cbor:"9,keyasint,omitempty"`
+	EnqueueAt     int64        `cbor:"10,keyasint,omitempty"` // Unix ms; only one of the two
+	TTLMillis     int64        `cbor:"11,keyasint,omitempty"`
+	TimeoutMillis int64        `cbor:"12,keyasint,omitempty"`
+	Retry         *RetryPolicy `cbor:"13,keyasint,omitempty"`
+}
+
+// Enqueue adds a batch to one queue.
+type Enqueue struct {
+	Queue    string    `cbor:"1,keyasint"`
+	Messages []Message `cbor:"2,keyasint"`
+	Request  Request   `cbor:"3,keyasint"`
+}
+
+// Enqueued answers Enqueue, DeadRequeue and DeadDelete: one outcome for each message or id, in order.
+type Enqueued struct {
+	Outcomes []Outcome `cbor:"1,keyasint"`
+	At       At        `cbor:"2,keyasint"`
+}
+
+// Outcome is one message's. Fault nil means success.
+type Outcome struct {
+	ID        string  `cbor:"1,keyasint,omitempty"`
+	TaskID    string  `cbor:"2,keyasint,omitempty"` // omitted where it equals ID
+	Duplicate bool    `cbor:"3,keyasint,omitempty"`
+	Result    *Result `cbor:"4,keyasint,omitempty"` // duplicate whose task has a result already
+	Fault     *Fault  `cbor:"5,keyasint,omitempty"`
+}
+
+// Lease pulls messages.
+type Lease struct {
+	Queue       string  `cbor:"1,keyasint"`
+	Max         int32   `cbor:"2,keyasint"` // 1–1000
+	WaitMillis  int64   `cbor:"3,keyasint,omitempty"`
+	LeaseMillis int64   `cbor:"4,keyasint,omitempty"` // 0: the queue's
+	Worker      string  `cbor:"5,keyasint,omitempty"`
+	Request     Request `cbor:"6,keyasint"`
+}
+
+// Leased answers Lease; no messages: none came within the wait.
+type Leased struct {
+	Messages []Delivered `cbor:"1,keyasint"`
+	At       At          `cbor:"2,keyasint"`
+}
+
+// Delivered is a message handed out.
+type Delivered struct {
+	ID              string   `cbor:"1,keyasint"`
+	Token           string   `cbor:"2,keyasint"`
+	Attempt         int32    `cbor:"3,keyasint"`
+	LeaseLeftMillis int64    `cbor:"4,keyasint"`
+	Body            Bytes    `cbor:"5,keyasint"`
+	TaskID          string   `cbor:"6,keyasint,omitempty"` // omitted where it equals ID
+	Kind            string   `cbor:"7,keyasint,omitempty"`
+	ContentType     string   `cbor:"8,keyasint,omitempty"`
+	Headers         []Header `cbor:"9,keyasint,omitempty"`
+	Priority        uint8    `cbor:"10,keyasint"`
+	Key             Bytes    `cbor:"11,keyasint,omitempty"`
+	EnqueuedAt      int64    `cbor:"12,keyasint"`
+	TimeoutMillis   int64    `cbor:"13,keyasint,omitempty"`
+	Redrives        int32    `cbor:"14,keyasint,omitempty"`
+	Queue           string   `cbor:"15,keyasint,omitempty"` // in peeks of results; omitted in deliveries
+}
+
+// Subscribe asks for deliveries.
+type Subscribe struct {
+	Sub         uint32 `cbor:"1,keyasint"` // the client's number for it within the session, ≥ 1
+	Queue       string `cbor:"2,keyasint"`
+	Credit      int32  `cbor:"3,keyasint"` // window, 0–10000; 0 pauses
+	LeaseMillis int64  `cbor:"4,keyasint,omitempty"`
+	Worker      string `cbor:"5,keyasint,omitempty"`
+}
+
+// Delivery carries leased messages of a subscription.
+type Delivery struct {
+	Sub      uint32      `cbor:"1,keyasint"`
+	Messages []Delivered `cbor:"2,keyasint"`
+}
+
+// Credit sets a subscription's window.
+type Credit struct {
+	Sub    uint32 `cbor:"1,keyasint"`
+	Credit int32  `cbor:"2,keyasint"`
+}
+
+// LeaseGone lists tokens that are no longer valid.
+type LeaseGone struct {
+	Sub    uint32   `cbor:"1,keyasint"`
+	Tokens []string `cbor:"2,keyasint"`
+}
+
+// Unsubscribe ends a subscription: no new deliveries; what is out stays out until answered, resumed or expired.
+type Unsubscribe struct {
+	Sub uint32 `cbor:"1,keyasint"`
+}
+
+// Started tells which deliveries a handler has taken. It is sent before the handler is called.
+type Started struct {
+	Sub    uint32   `cbor:"1,keyasint"`
+	Tokens []string `cbor:"2,keyasint"`
+}
+
+// Resume re-establishes a consumer after a reconnect: Subscribe plus the tokens still in the client's hands.
+type Resume struct {
+	Subscribe Subscribe `cbor:"1,keyasint"`
+	Started   []string  `cbor:"2,keyasint"` // a handler has them
+	Held      []string  `cbor:"3,keyasint"` // received, not yet taken
+}
+
+// Resumed answers Resume: Lost are those of the given tokens that are no longer live.
+type Resumed struct {
+	Lost []string `cbor:"1,keyasint"`
+	At   At       `cbor:"2,keyasint"`
+}
+
+// Result is what a worker returns, or what was recorded.
+type Result struct {
+	Output         Bytes  `cbor:"1,keyasint"`
+	ContentType    string `cbor:"2,keyasint,omitempty"`
+	TaskID         string `cbor:"3,keyasint,omitempty"` // from here on: recorded results only
+	Queue          string `cbor:"4,keyasint,omitempty"`
+	Kind           string `cbor:"5,keyasint,omitempty"`
+	Status         string `cbor:"6,keyasint,omitempty"` // succeeded
+	Attempts       int32  `cbor:"7,keyasint,omitempty"`
+	DurationMillis int64  `cbor:"8,keyasint,omitempty"`
+	Worker         string `cbor:"9,keyasint,omitempty"`
+	RecordedAt     int64  `cbor:"10,keyasint,omitempty"`
+	MessageID      string `cbor:"11,keyasint,omitempty"`
+}
+
+// Ack ends a lease with success.
+type Ack struct {
+	Token  string  `cbor:"1,keyasint"`
+	Result *Result `cbor:"2,keyasint,omitempty"` // Output and ContentType only
+	Then   []Then  `cbor:"3,keyasint,omitempty"`
+}
+
+// Then is a message enqueued in the same log entry as the ack.
+type Then struct {
+	Queue   string  `cbor:"1,keyasint"`
+	Message Message `cbor:"2,keyasint"`
+}
+
+// Acked answers Ack and ResultPush.
+type Acked struct {
+	Duplicate bool    `cbor:"1,keyasint,omitempty"`
+	Result    *Result `cbor:"2,keyasint,omitempty"` // with Duplicate: the one recorded first, if any
+	At        At      `cbor:"3,keyasint"`
+}
+
+// Nack ends a lease with failure.
+type Nack struct {
+	Token       string `cbor:"1,keyasint"`
+	Error       string `cbor:"2,keyasint,omitempty"`
+	DelayMillis *int64 `cbor:"3,keyasint,omitempty"` // absent: by the retry policy
+	Permanent   bool   `cbor:"4,keyasint,omitempty"`
+}
+
+// Nacked answers Nack.
+type Nacked struct {
+	Dead  bool  `cbor:"1,keyasint,omitempty"` // else it is retrying, due at DueAt
+	DueAt int64 `cbor:"2,keyasint,omitempty"`
+	At    At    `cbor:"3,keyasint"`
+}
+
+// Extend sets the lease's deadline to LeaseMillis from now.
+type Extend struct {
+	Token       string `cbor:"1,keyasint"`
+	LeaseMillis int64  `cbor:"2,keyasint,omitempty"` // 0: the queue's
+}
+
+// Extended answers Extend.
+type Extended struct {
+	LeaseLeftMillis int64 `cbor:"1,keyasint"`
+	Cancelled       bool  `cbor:"2,keyasint,omitempty"`
+	At              At    `cbor:"3,keyasint"`
+}
+
+// Release gives a message back.
+type Release struct {
+	Token string `cbor:"1,keyasint"`
+}
+
+// TaskRef names a task: by queue and task id, or by a broker id alone.
+type TaskRef struct {
+	Queue  string `cbor:"1,keyasint,omitempty"`
+	TaskID string `cbor:"2,keyasint"`
+}
+
+// ResultGet asks for a task's result.
+type ResultGet struct {
+	Task       TaskRef `cbor:"1,keyasint"`
+	WaitMillis int64   `cbor:"2,keyasint,omitempty"`
+	Stale      bool    `cbor:"3,keyasint,omitempty"`
+}
+
+// ResultIs answers ResultGet. Exactly one of: Result (succeeded; Output may be absent when none was given: HasOutput
+// false), Dead (the dead letter). A wait that ran out is a timeout fault.
+type ResultIs struct {
+	Status    string  `cbor:"1,keyasint"` // "succeeded" or "dead"
+	Result    *Result `cbor:"2,keyasint,omitempty"`
+	HasOutput bool    `cbor:"3,keyasint,omitempty"`
+	Dead      *Task   `cbor:"4,keyasint,omitempty"`
+	At        At      `cbor:"5,keyasint"`
+}
+
+// ResultPush records a result without a lease.
+type ResultPush struct {
+	Task    TaskRef `cbor:"1,keyasint"`
+	Kind    string  `cbor:"2,keyasint,omitempty"`
+	Result  Result  `cbor:"3,keyasint"`
+	Request Request `cbor:"4,keyasint"`
+}
+
+// TaskGet asks where a task stands.
+type TaskGet struct {
+	Task  TaskRef `cbor:"1,keyasint"`
+	Stale bool    `cbor:"2,keyasint,omitempty"`
+}
+
+// TaskIs answers TaskGet and DeadGet.
+type TaskIs struct {
+	Task Task `cbor:"1,keyasint"`
+	At   At   `cbor:"2,keyasint"`
+}
+
+// Task is all that is known of a message, task or dead letter.
+type Task struct {
+	ID                 string    `cbor:"1,keyasint"`
+	OriginalID         string    `cbor:"2,keyasint,omitempty"`
+	TaskID             string    `cbor:"3,keyasint"`
+	Queue              string    `cbor:"4,keyasint"`
+	Kind               string    `cbor:"5,keyasint,omitempty"`
+	Status             string    `cbor:"6,keyasint"` // scheduled pending processing retrying succeeded dead cancelled
+	Priority           uint8     `cbor:"7,keyasint"`
+	Attempts           int32     `cbor:"8,keyasint"`
+	MaxAttempts        int32     `cbor:"9,keyasint,omitempty"`
+	EnqueuedAt         int64     `cbor:"10,keyasint,omitempty"`
+	DueAt              int64     `cbor:"11,keyasint,omitempty"`
+	LeaseEndsAt        int64     `cbor:"12,keyasint,omitempty"`
+	ExpiresAt          int64     `cbor:"13,keyasint,omitempty"`
+	EndedAt            int64     `cbor:"14,keyasint,omitempty"` // dead letters: failed_at
+	Worker             string    `cbor:"15,keyasint,omitempty"`
+	Error              string    `cbor:"16,keyasint,omitempty"`
+	History            []Attempt `cbor:"17,keyasint,omitempty"`
+	Reason             string    `cbor:"18,keyasint,omitempty"` // max_attempts permanent expired overflow mapping
+	Redrives           int32     `cbor:"19,keyasint,omitempty"`
+	OriginalEnqueuedAt int64     `cbor:"20,keyasint,omitempty"`
+	ContentType        string    `cbor:"21,keyasint,omitempty"`
+	Headers            []Header  `cbor:"22,keyasint,omitempty"`
+	Key                Bytes     `cbor:"23,keyasint,omitempty"`
+	Body               Bytes     `cbor:"24,keyasint,omitempty"`
+	BodyBytes          int64     `cbor:"25,keyasint,omitempty"` // its size, also where a listing leaves the body out
+}
+
+// Attempt is one failed attempt.
+type Attempt struct {
+	At     int64  `cbor:"1,keyasint"`
+	Number int32  `cbor:"2,keyasint"`
+	Worker string `cbor:"3,keyasint,omitempty"`
+	Error  string `cbor:"4,keyasint,omitempty"`
+}
+
+// QueueOptions are a queue's settings; zero or absent means the default.
+type QueueOptions struct {
+	LeaseMillis         int64        `cbor:"1,keyasint,omitempty"`
+	Retry               *RetryPolicy `cbor:"2,keyasint,omitempty"`
+	MaxDead             int64        `cbor:"3,keyasint,omitempty"`
+	DeadOverflow        string       `cbor:"4,keyasint,omitempty"` // "refuse" (default) or "drop_oldest"
+	DeadRetentionMillis int64        `cbor:"5,keyasint,omitempty"`
+	DedupWindowMillis   int64        `cbor:"6,keyasint,omitempty"`
+	DedupMaxKeys        int64        `cbor:"7,keyasint,omitempty"`
+	ResultTTLMillis     int64        `cbor:"8,keyasint,omitempty"`
+	MaxResultsBytes     int64        `cbor:"9,keyasint,omitempty"`
+}
+
+// QueueWrite is the body of QueueCreate and QueueSet.
+type QueueWrite struct {
+	Queue   string       `cbor:"1,keyasint"`
+	Options QueueOptions `cbor:"2,keyasint"`
+	Request Request      `cbor:"3,keyasint"`
+}
+
+// QueueRef is the body of QueueDelete, QueuePurge and DeadPurge (with Request) and QueueShow (with Stale).
+type QueueRef struct {
+	Queue   string  `cbor:"1,keyasint"`
+	Request Request `cbor:"2,keyasint"`
+	Stale   bool    `cbor:"3,keyasint,omitempty"`
+}
+
+// Counted answers purges.
+type Counted struct {
+	Count int64 `cbor:"1,keyasint"`
+	At    At    `cbor:"2,keyasint"`
+}
+
+// QueueList lists queues by name.
+type QueueList struct {
+	After string `cbor:"1,keyasint,omitempty"`
+	Limit int32  `cbor:"2,keyasint,omitempty"` // 1–1000, 0: 100
+	Stale bool   `cbor:"3,keyasint,omitempty"`
+}
+
+// Queues answers QueueList. Next is the cursor for more, empty at the end.
+type Queues struct {
+	Queues []QueueInfo `cbor:"1,keyasint"`
+	Next   string      `cbor:"2,keyasint,omitempty"`
+	At     At          `cbor:"3,keyasint"`
+}
+
+// QueueIs answers QueueShow.
+type QueueIs struct {
+	Queue QueueInfo `cbor:"1,keyasint"`
+	At    At        `cbor:"2,keyasint"`
+}
+
+// QueueInfo is a queue's options and counters.
+type QueueInfo struct {
+	Name                string           `cbor:"1,keyasint"`
+	Options             QueueOptions     `cbor:"2,keyasint"`
+	Pending             int64            `cbor:"3,keyasint"`
+	Processing          int64            `cbor:"4,keyasint"`
+	Scheduled           int64            `cbor:"5,keyasint"`
+	Retrying            int64            `cbor:"6,keyasint"`
+	Dead                int64            `cbor:"7,keyasint"`
+	Bytes               int64            `cbor:"8,keyasint"`
+	Results             int64            `cbor:"9,keyasint"`
+	ResultBytes         int64            `cbor:"10,keyasint"`
+	DedupKeys           int64            `cbor:"11,keyasint"`
+	OldestAgeMillis     int64            `cbor:"12,keyasint"`
+	Totals              map[string]int64 `cbor:"13,keyasint"` // enqueued acked nacked expired dead duplicates redriven dead_dropped …
+	AvgProcessingMillis int64            `cbor:"14,keyasint"`
+	Tombstones          int64            `cbor:"15,keyasint"`
+}
+
+// Peek looks at live messages without leasing them.
+type Peek struct {
+	Queue string `cbor:"1,keyasint"`
+	State string `cbor:"2,keyasint,omitempty"` // pending (default), processing, scheduled, retrying
+	Limit int32  `cbor:"3,keyasint,omitempty"` // 1–1000, 0: 10
+	After string `cbor:"4,keyasint,omitempty"` // cursor
+	Stale bool   `cbor:"5,keyasint,omitempty"`
+}
+
+// Tasks answers Peek and DeadList.
+type Tasks struct {
+	Tasks []Task `cbor:"1,keyasint"`
+	Next  string `cbor:"2,keyasint,omitempty"` // opaque cursor
+	At    At     `cbor:"3,keyasint"`
+}
+
+// DeadList lists dead letters by (failed_at, id).
+type DeadList struct {
+	Queue  string `cbor:"1,keyasint"`
+	Limit  int32  `cbor:"2,keyasint,omitempty"` // 1–1000, 0: 100
+	After  string `cbor:"3,keyasint,omitempty"`
+	Reason string `cbor:"4,keyasint,omitempty"` // filter
+	Kind   string `cbor:"5,keyasint,omitempty"` // filter
+	Since  int64  `cbor:"6,keyasint,omitempty"` // filter: failed_at ≥, Unix ms
+	Stale  bool   `cbor:"7,keyasint,omitempty"`
+}
+
+// DeadGet reads one dead letter.
+type DeadGet struct {
+	Queue string `cbor:"1,keyasint"`
+	ID    string `cbor:"2,keyasint"`
+	Stale bool   `cbor:"3,keyasint,omitempty"`
+}
+
+// DeadIDs is the body of DeadRequeue and DeadDelete.
+type DeadIDs struct {
+	Queue   string   `cbor:"1,keyasint"`
+	IDs     []string `cbor:"2,keyasint"` // 1–1000
+	Request Request  `cbor:"3,keyasint"`
+}
+
+// ClusterStatus has no fields.
+type ClusterStatus struct{}
+
+// ClusterIs answers ClusterStatus.
+type ClusterIs struct {
+	Cluster string `cbor:"1,keyasint"`
+	Leader  string `cbor:"2,keyasint"` // node label, empty if none
+	Term    uint64 `cbor:"3,keyasint"`
+	Nodes   []Node `cbor:"4,keyasint"`
+	At      At     `cbor:"5,keyasint"`
+}
+
+// Node is one member.
+type Node struct {
+	ID         string `cbor:"1,keyasint"` // label
+	UUID       string `cbor:"2,keyasint"`
+	Role       string `cbor:"3,keyasint"` // leader follower candidate; empty when not reached
+	Voter      bool   `cbor:"4,keyasint"`
+	Alive      bool   `cbor:"5,keyasint"`
+	ClientAddr string `cbor:"6,keyasint"`
+	RaftAddr   string `cbor:"7,keyasint"`
+	Applied    uint64 `cbor:"8,keyasint"`
+	Version    string `cbor:"9,keyasint"`
+	LastLog    uint64 `cbor:"10,keyasint"`
+}
+
+// ClusterVerify has no fields.
+type ClusterVerify struct{}
+
+// Verified answers ClusterVerify: all digests at one index.
+type Verified struct {
+	Index uint64       `cbor:"1,keyasint"`
+	Equal bool         `cbor:"2,keyasint"`
+	Nodes []NodeDigest `cbor:"3,keyasint"`
+	At    At           `cbor:"4,keyasint"`
+}
+
+// NodeDigest is one node's state hash; Error says why there is none.
+type NodeDigest struct {
+	ID     string `cbor:"1,keyasint"`
+	Digest string `cbor:"2,keyasint,omitempty"` // 64 hex digits
+	Error  string `cbor:"3,keyasint,omitempty"`
+}
+
+// ClusterTransfer hands leadership to Node (empty: the most caught-up voter).
+type ClusterTransfer struct {
+	Node string `cbor:"1,keyasint,omitempty"`
+}
+
+// ClusterRemove removes a member by label or UUID.
+type ClusterRemove struct {
+	Node string `cbor:"1,keyasint"`
+}
