@@ -1,0 +1,47 @@
+# Quorate. `make` alone lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+DIR  ?= .
+FOR  ?= 60s
+SIZE ?= 256
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
+LINT    := .tools/bin/golangci-lint
+
+.PHONY: help build demo cluster test lint fmt bench fuzz setup
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+build: ## bin/quorate
+	@$(BUILD) -o bin/quorate ./cmd/quorate
+
+demo: build ## three nodes hash every file below DIR= through the queue; the leader is killed half-way
+	@bin/quorate demo --dir "$(DIR)"
+
+cluster: build ## three nodes in the foreground, data kept in data/; Ctrl-C stops them
+	@bin/quorate demo --serve-only --data data
+
+setup: ## install what the tests need beyond Go
+	@scripts/setup
+
+test: setup lint build ## every test that CI runs, race detector on
+	@GOOS=wasip1 GOARCH=wasm go build ./cluster/group
+	@go vet -tags chaos ./...
+	go test -race -timeout 15m ./...
+
+lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }
+	@go vet ./...
+	@$(LINT) run ./...
+
+fmt: ## format the Go files
+	@gofmt -w $$(git ls-files '*.go')
+
+bench: build ## workloads W1 to W5 against three nodes started for it: SIZE= bytes, FOR= each
+	@for w in W1 W2 W3 W4 W5; do bin/quorate bench $$w --self 3 --size $(SIZE) --for $(FOR) --repeat 3 || exit 1; done
+
+fuzz: ## each fuzz target for FOR=
+	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+		echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FOR) -parallel 2 $$p; done; done

@@ -1,0 +1,172 @@
+package proc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Config says what to run.
+type Config struct {
+	Binary string   // path of the quorate binary
+	Nodes  int      // 1–9
+	Dir    string   // data directories and logs go below it; kept
+	Args   []string // more flags for every `serve`
+	Env    []string // more environment for every node, "K=V"
+	Base   int      // first of the fixed ports (client, raft, gossip, ten apart a node); 0: free ports are picked
+}
+
+// Cluster is a set of node processes.
+type Cluster struct {
+	Nodes []*Node
+}
+
+// New prepares a cluster: folders and ports, nothing started.
+func New(cfg Config) (*Cluster, error) {
+	if cfg.Nodes < 1 || cfg.Nodes > 9 {
+		return nil, fmt.Errorf("nodes is %d, want 1 to 9", cfg.Nodes)
+	}
+	if _, err := os.Stat(cfg.Binary); err != nil {
+		return nil, fmt.Errorf("quorate binary: %w (build it with `make build`)", err)
+	}
+	ports, err := pickPorts(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{}
+	var gossip []string
+	for i := range cfg.Nodes {
+		gossip = append(gossip, ports[3*i+2])
+	}
+	for i := range cfg.Nodes {
+		name := fmt.Sprintf("n%d", i+1)
+		var join []string
+		for j, a := range gossip {
+			if j != i {
+				join = append(join, a)
+			}
+		}
+		n := &Node{
+			Name: name, ClientAddr: ports[3*i], RaftAddr: ports[3*i+1], GossipAddr: gossip[i],
+			DataDir: filepath.Join(cfg.Dir, name), LogFile: filepath.Join(cfg.Dir, name+".log"),
+			binary: cfg.Binary, env: cfg.Env,
+		}
+		n.args = []string{"serve", "--node-id", name, "--data-dir", n.DataDir, "--client-addr", n.ClientAddr,
+			"--raft-addr", n.RaftAddr, "--gossip-addr", n.GossipAddr, "--gossip-bootstrap-expect", fmt.Sprint(cfg.Nodes)}
+		if len(join) > 0 {
+			n.args = append(n.args, "--gossip-join", strings.Join(join, ","))
+		}
+		n.args = append(n.args, cfg.Args...)
+		c.Nodes = append(c.Nodes, n)
+	}
+	return c, os.MkdirAll(cfg.Dir, 0o700)
+}
+
+// pickPorts finds three addresses a node: client, raft, gossip. Free ones are held open together while picking, so
+// that none is picked twice; another process could still take one before the node does, which the node then says.
+func pickPorts(cfg Config) ([]string, error) {
+	var out []string
+	if cfg.Base > 0 {
+		for i := range cfg.Nodes {
+			for k := range 3 {
+				out = append(out, fmt.Sprintf("127.0.0.1:%d", cfg.Base+10*i+k))
+			}
+		}
+		return out, nil
+	}
+	var held []net.Listener
+	defer func() {
+		for _, l := range held {
+			l.Close()
+		}
+	}()
+	for range 3 * cfg.Nodes {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		held = append(held, l)
+		out = append(out, l.Addr().String())
+	}
+	return out, nil
+}
+
+// Start starts every node and waits until all are ready.
+func (c *Cluster) Start(ctx context.Context) error {
+	for _, n := range c.Nodes {
+		if err := n.Start(); err != nil {
+			return err
+		}
+	}
+	for _, n := range c.Nodes {
+		if err := n.WaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addrs lists the client addresses.
+func (c *Cluster) Addrs() []string {
+	var a []string
+	for _, n := range c.Nodes {
+		a = append(a, n.ClientAddr)
+	}
+	return a
+}
+
+// Leader returns the node that says it leads, waiting for one until ctx ends.
+func (c *Cluster) Leader(ctx context.Context) (*Node, error) {
+	for {
+		for _, n := range c.Nodes {
+			if n.Running() && n.Leads(ctx) {
+				return n, nil
+			}
+		}
+		if err := pause(ctx, 20*time.Millisecond); err != nil {
+			return nil, fmt.Errorf("no node leads: %w", err)
+		}
+	}
+}
+
+// Stop stops every running node in order and waits; those that do not end within ten seconds are killed.
+func (c *Cluster) Stop() error {
+	var errs []error
+	for _, n := range c.Nodes {
+		errs = append(errs, n.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// Kill kills every running node and waits.
+func (c *Cluster) Kill() {
+	for _, n := range c.Nodes {
+		n.Kill()
+	}
+}
+
+// CPU is the user and system time of all processes so far.
+func (c *Cluster) CPU() time.Duration {
+	var d time.Duration
+	for _, n := range c.Nodes {
+		d += n.CPU()
+	}
+	return d
+}
+
+// pause waits for d or the end of ctx. It paces polling of other processes, which have no signal to wait for.
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
