@@ -605,3 +605,28 @@ type ClusterTransfer struct {
 type ClusterRemove struct {
 	Node string `cbor:"1,keyasint"`
 }
+
+// Retry policy kinds.
+const (
+	RetrySchedule    = "schedule"    // waits Steps[n−1] after attempt n; len(Steps)+1 attempts
+	RetryFixed       = "fixed"       // waits InitialMillis
+	RetryLinear      = "linear"      // waits InitialMillis·n, at most MaxMillis
+	RetryExponential = "exponential" // waits InitialMillis·multiplier^(n−1), at most MaxMillis
+)
+
+// States of a task, as Task.Status and Result.Status name them.
+const (
+	StatusScheduled  = "scheduled"
+	StatusPending    = "pending"
+	StatusProcessing = "processing"
+	StatusRetrying   = "retrying"
+	StatusSucceeded  = "succeeded"
+	StatusDead       = "dead"
+	StatusCancelled  = "cancelled"
+)
+
+// Values of QueueOptions.DeadOverflow.
+const (
+	DeadRefuse     = "refuse"
+	DeadDropOldest = "drop_oldest"
+)

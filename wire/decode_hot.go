@@ -1,0 +1,529 @@
+package wire
+
+import "math"
+
+// The hand-written decoders. Each reads one struct's map, keys ascending, and accepts exactly the one encoding that the
+// encoders produce: required keys there, optional ones left out when they hold their default.
+
+func (d *dec) at(v *At) {
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Index = d.uint(anyU64)
+	}
+	if d.req(&n, 2) {
+		v.Time = d.int(bits64)
+	}
+	d.close(n)
+}
+
+func (d *dec) request(v *Request) {
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Number = d.uint(anyU64)
+	}
+	if d.req(&n, 2) {
+		v.Low = d.uint(anyU64)
+	}
+	d.close(n)
+}
+
+func (d *dec) headers(old []Header) []Header {
+	n := d.optArray(maxItems)
+	if cap(old) < n {
+		old = make([]Header, n)
+	}
+	v := old[:n]
+	for i := range v {
+		at := d.i
+		if k := d.array(2); k != 2 {
+			d.fail(at, "key %d: a header is an array of 2: name, value", d.key)
+			return nil
+		}
+		v[i].Name = d.string(v[i].Name)
+		v[i].Value = d.string(v[i].Value)
+	}
+	return v
+}
+
+func (d *dec) retry() *RetryPolicy {
+	v := new(RetryPolicy)
+	n := d.open(7)
+	if d.req(&n, 1) {
+		v.Kind = d.string(retryKind(d.b[d.i:]))
+	}
+	if d.opt(&n, 2) {
+		v.Steps = make([]int64, d.optArray(maxItems))
+		for i := range v.Steps {
+			v.Steps[i] = d.int(bits64)
+		}
+	}
+	if d.opt(&n, 3) {
+		v.InitialMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 4) {
+		v.MultiplierMilli = d.optInt(bits64)
+	}
+	if d.opt(&n, 5) {
+		v.MaxMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 6) {
+		v.MaxAttempts = int32(d.optInt(bits32))
+	}
+	if d.opt(&n, 7) {
+		v.JitterMillis = d.optInt(bits64)
+	}
+	d.close(n)
+	return v
+}
+
+// retryKind guesses a kind from its encoding so that no string is made for it.
+func retryKind(b []byte) string {
+	if len(b) > 1 {
+		switch b[1] {
+		case 's':
+			return RetrySchedule
+		case 'f':
+			return RetryFixed
+		case 'l':
+			return RetryLinear
+		case 'e':
+			return RetryExponential
+		}
+	}
+	return ""
+}
+
+func (d *dec) message(v *Message) {
+	old := *v
+	*v = Message{}
+	n := d.open(13)
+	if d.req(&n, 1) {
+		v.Body = d.bytes()
+	}
+	if n == 0 {
+		return
+	}
+	if d.opt(&n, 2) {
+		v.TaskID = d.optID()
+	}
+	if d.opt(&n, 3) {
+		v.Kind = d.optString(old.Kind)
+	}
+	if d.opt(&n, 4) {
+		v.ContentType = d.optString(old.ContentType)
+	}
+	if d.opt(&n, 5) {
+		v.Headers = d.headers(old.Headers)
+	}
+	if d.opt(&n, 6) {
+		p := uint8(d.uint(math.MaxUint8))
+		v.Priority = &p
+	}
+	if d.opt(&n, 7) {
+		v.Key = d.optBytes()
+	}
+	if d.opt(&n, 8) {
+		v.DedupKey = d.optBytes()
+	}
+	if d.opt(&n, 9) {
+		v.DelayMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 10) {
+		v.EnqueueAt = d.optInt(bits64)
+	}
+	if d.opt(&n, 11) {
+		v.TTLMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 12) {
+		v.TimeoutMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 13) {
+		v.Retry = d.retry()
+	}
+	d.close(n)
+}
+
+func (d *dec) enqueue(v *Enqueue) {
+	messages := v.Messages
+	v.Messages, v.Request = nil, Request{}
+	n := d.open(3)
+	if d.req(&n, 1) {
+		v.Queue = d.string(v.Queue)
+	}
+	if d.req(&n, 2) {
+		v.Messages = sized(messages, d.array(MaxBatch))
+		for i := range v.Messages {
+			d.message(&v.Messages[i])
+		}
+	}
+	if d.req(&n, 3) {
+		d.request(&v.Request)
+	}
+	d.close(n)
+}
+
+// sized gives a slice of n elements, in old's memory if it has room.
+func sized[T any](old []T, n int) []T {
+	if cap(old) < n || old == nil {
+		return make([]T, n)
+	}
+	return old[:n]
+}
+
+func (d *dec) result() *Result {
+	v := new(Result)
+	n := d.open(11)
+	if d.req(&n, 1) {
+		v.Output = d.bytes()
+	}
+	if d.opt(&n, 2) {
+		v.ContentType = d.optString("")
+	}
+	if d.opt(&n, 3) {
+		v.TaskID = d.optID()
+	}
+	if d.opt(&n, 4) {
+		v.Queue = d.optString("")
+	}
+	if d.opt(&n, 5) {
+		v.Kind = d.optString("")
+	}
+	if d.opt(&n, 6) {
+		v.Status = d.optString(StatusSucceeded)
+	}
+	if d.opt(&n, 7) {
+		v.Attempts = int32(d.optInt(bits32))
+	}
+	if d.opt(&n, 8) {
+		v.DurationMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 9) {
+		v.Worker = d.optString("")
+	}
+	if d.opt(&n, 10) {
+		v.RecordedAt = d.optInt(bits64)
+	}
+	if d.opt(&n, 11) {
+		v.MessageID = d.optID()
+	}
+	d.close(n)
+	return v
+}
+
+func (d *dec) fault(v *Fault) {
+	*v = Fault{}
+	n := d.open(10)
+	if d.req(&n, 1) {
+		v.Code = Code(d.string(""))
+	}
+	if d.req(&n, 2) {
+		v.Message = d.string("")
+	}
+	if d.opt(&n, 3) {
+		v.Unknown = d.optBool()
+	}
+	if d.opt(&n, 4) {
+		v.Retry = d.optBool()
+	}
+	if d.opt(&n, 5) {
+		v.RetryAfterMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 6) {
+		v.Leader = d.optString("")
+	}
+	if d.opt(&n, 7) {
+		v.ID = d.optID()
+	}
+	if d.opt(&n, 8) {
+		v.Result = d.result()
+	}
+	if d.opt(&n, 9) {
+		v.Field = d.optString("")
+	}
+	if d.opt(&n, 10) {
+		v.At = new(At)
+		d.at(v.At)
+	}
+	d.close(n)
+}
+
+func (d *dec) enqueued(v *Enqueued) {
+	outcomes := v.Outcomes
+	v.Outcomes, v.At = nil, At{}
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Outcomes = sized(outcomes, d.array(MaxBatch))
+		for i := range v.Outcomes {
+			d.outcome(&v.Outcomes[i])
+		}
+	}
+	if d.req(&n, 2) {
+		d.at(&v.At)
+	}
+	d.close(n)
+}
+
+func (d *dec) outcome(v *Outcome) {
+	*v = Outcome{}
+	n := d.open(5)
+	if d.opt(&n, 1) {
+		v.ID = d.optID()
+	}
+	if n == 0 {
+		return
+	}
+	if d.opt(&n, 2) {
+		v.TaskID = d.optID()
+	}
+	if d.opt(&n, 3) {
+		v.Duplicate = d.optBool()
+	}
+	if d.opt(&n, 4) {
+		v.Result = d.result()
+	}
+	if d.opt(&n, 5) {
+		v.Fault = new(Fault)
+		d.fault(v.Fault)
+	}
+	d.close(n)
+}
+
+func (d *dec) delivered(v *Delivered) {
+	old := *v
+	*v = Delivered{}
+	n := d.open(15)
+	if d.req(&n, 1) {
+		v.ID = d.id()
+	}
+	if d.req(&n, 2) {
+		v.Token = d.id()
+	}
+	if d.req(&n, 3) {
+		v.Attempt = int32(d.int(bits32))
+	}
+	if d.req(&n, 4) {
+		v.LeaseLeftMillis = d.int(bits64)
+	}
+	if d.req(&n, 5) {
+		v.Body = d.bytes()
+	}
+	if d.opt(&n, 6) {
+		v.TaskID = d.optID()
+	}
+	if d.opt(&n, 7) {
+		v.Kind = d.optString(old.Kind)
+	}
+	if d.opt(&n, 8) {
+		v.ContentType = d.optString(old.ContentType)
+	}
+	if d.opt(&n, 9) {
+		v.Headers = d.headers(old.Headers)
+	}
+	if d.req(&n, 10) {
+		v.Priority = uint8(d.uint(math.MaxUint8))
+	}
+	if d.opt(&n, 11) {
+		v.Key = d.optBytes()
+	}
+	if d.req(&n, 12) {
+		v.EnqueuedAt = d.int(bits64)
+	}
+	if n == 0 {
+		return
+	}
+	if d.opt(&n, 13) {
+		v.TimeoutMillis = d.optInt(bits64)
+	}
+	if d.opt(&n, 14) {
+		v.Redrives = int32(d.optInt(bits32))
+	}
+	if d.opt(&n, 15) {
+		v.Queue = d.optString(old.Queue)
+	}
+	d.close(n)
+}
+
+func (d *dec) deliveries(old []Delivered) []Delivered {
+	v := sized(old, d.array(MaxLease))
+	if d.strings == nil && len(v) > 2 {
+		d.strings = new(Strings)
+	}
+	for i := range v {
+		d.delivered(&v[i])
+	}
+	return v
+}
+
+func (d *dec) leased(v *Leased) {
+	messages := v.Messages
+	*v = Leased{}
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Messages = d.deliveries(messages)
+	}
+	if d.req(&n, 2) {
+		d.at(&v.At)
+	}
+	d.close(n)
+}
+
+func (d *dec) delivery(v *Delivery) {
+	messages := v.Messages
+	*v = Delivery{}
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Sub = uint32(d.uint(math.MaxUint32))
+	}
+	if d.req(&n, 2) {
+		v.Messages = d.deliveries(messages)
+	}
+	d.close(n)
+}
+
+func (d *dec) started(v *Started) {
+	tokens := v.Tokens
+	*v = Started{}
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Sub = uint32(d.uint(math.MaxUint32))
+	}
+	if d.req(&n, 2) {
+		v.Tokens = d.tokens(tokens)
+	}
+	d.close(n)
+}
+
+func (d *dec) tokens(old []string) []string {
+	v := sized(old, d.array(MaxTokens))
+	if d.strings == nil && len(v) > 2 {
+		d.strings = new(Strings)
+	}
+	for i := range v {
+		v[i] = d.id()
+	}
+	return v
+}
+
+func (d *dec) ack(v *Ack) {
+	then := v.Then
+	*v = Ack{}
+	n := d.open(3)
+	if d.req(&n, 1) {
+		v.Token = d.id()
+	}
+	if d.opt(&n, 2) {
+		v.Result = d.result()
+	}
+	if d.opt(&n, 3) {
+		v.Then = sized(then, d.optArray(MaxBatch))
+		for i := range v.Then {
+			t := &v.Then[i]
+			m := d.open(2)
+			if d.req(&m, 1) {
+				t.Queue = d.string(t.Queue)
+			}
+			if d.req(&m, 2) {
+				d.message(&t.Message)
+			}
+			d.close(m)
+		}
+	}
+	d.close(n)
+}
+
+func (d *dec) acked(v *Acked) {
+	*v = Acked{}
+	n := d.open(3)
+	if d.opt(&n, 1) {
+		v.Duplicate = d.optBool()
+	}
+	if d.opt(&n, 2) {
+		v.Result = d.result()
+	}
+	if d.req(&n, 3) {
+		d.at(&v.At)
+	}
+	d.close(n)
+}
+
+func (d *dec) nack(v *Nack) {
+	*v = Nack{}
+	n := d.open(4)
+	if d.req(&n, 1) {
+		v.Token = d.id()
+	}
+	if d.opt(&n, 2) {
+		v.Error = d.optString("")
+	}
+	if d.opt(&n, 3) {
+		delay := d.int(bits64)
+		v.DelayMillis = &delay
+	}
+	if d.opt(&n, 4) {
+		v.Permanent = d.optBool()
+	}
+	d.close(n)
+}
+
+func (d *dec) nacked(v *Nacked) {
+	*v = Nacked{}
+	n := d.open(3)
+	if d.opt(&n, 1) {
+		v.Dead = d.optBool()
+	}
+	if d.opt(&n, 2) {
+		v.DueAt = d.optInt(bits64)
+	}
+	if d.req(&n, 3) {
+		d.at(&v.At)
+	}
+	d.close(n)
+}
+
+func (d *dec) extend(v *Extend) {
+	*v = Extend{}
+	n := d.open(2)
+	if d.req(&n, 1) {
+		v.Token = d.id()
+	}
+	if d.opt(&n, 2) {
+		v.LeaseMillis = d.optInt(bits64)
+	}
+	d.close(n)
+}
+
+func (d *dec) extended(v *Extended) {
+	*v = Extended{}
+	n := d.open(3)
+	if d.req(&n, 1) {
+		v.LeaseLeftMillis = d.int(bits64)
+	}
+	if d.opt(&n, 2) {
+		v.Cancelled = d.optBool()
+	}
+	if d.req(&n, 3) {
+		d.at(&v.At)
+	}
+	d.close(n)
+}
+
+func (d *dec) release(v *Release) {
+	*v = Release{}
+	n := d.open(1)
+	if d.req(&n, 1) {
+		v.Token = d.id()
+	}
+	d.close(n)
+}
+
+func (d *dec) ok(v *OK) {
+	*v = OK{}
+	n := d.open(2)
+	if d.req(&n, 1) {
+		d.at(&v.At)
+	}
+	if d.opt(&n, 2) {
+		v.Duplicate = d.optBool()
+	}
+	d.close(n)
+}
