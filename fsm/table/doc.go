@@ -1,0 +1,32 @@
+// Package table holds the containers that the replicated state is made of: records, indexes and heaps laid out in pages,
+// without a pointer in any element, so that a state of millions of records is a few thousand objects to the garbage
+// collector, grows without ever copying itself, and can be looked at while it goes on changing.
+//
+//	Pages   ▢ pointers to pages ──▶ [1024]T, copied on first write after a View
+//	Index   ▢ directory by the hash's upper bits ──▶ pages of 1024 slots, probed by its lower bits
+//	Heap    ▢ pages of 1024 nodes (key, slot), four children a node
+//	Ints    ▢ pages of 1024 int32, absent where all are zero
+//
+// Invariants:
+//
+//   - One goroutine owns a container. Only a View is read by others, while the owner goes on.
+//   - No operation takes time that grows with the size of the container, but for the copies of page pointers: View and
+//     the doubling of an index's directory, one pointer for each thousand elements.
+//   - What is emptied gives its memory back, one page kept in hand.
+//   - Nothing here depends on chance or on addresses: the same calls give the same slots on every node. Slots are local
+//     all the same; no rule of the state may depend on them.
+//
+// Decisions:
+//
+//   - 2026-11: an index keeps 32 bits of hash beside each value, so that growing and deleting never ask the owner for
+//     the hash of a record, and most misses never ask whether a record is equal. Slots are 8 bytes.
+//   - 2026-11: an index grows by splitting one page (extendible hashing), about 5 µs at a time. Rejected: two tables and
+//     a migration step with every call (every lookup in two places while it lasts), Go maps (pointers to the collector,
+//     random order, growth in one go).
+//   - 2026-11: deletion shifts later elements back over the gap. Rejected: tombstones, which rot a queue's index within
+//     hours, since everything that comes in goes out again.
+//   - 2026-11: a heap of four children a node keeps the keys of children beside each other: one cache line where two
+//     children a node need two. Positions go out through a callback, so that a heap of one queue costs nothing by slot.
+//   - 2026-11: pages stay on the Go heap; they hold no pointers, so the collector does not look into them, and what a
+//     view still holds needs no counting.
+package table
