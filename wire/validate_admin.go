@@ -1,0 +1,154 @@
+package wire
+
+import "fmt"
+
+// Bounds of queue options, where they are not named elsewhere.
+const (
+	secondMillis      = 1000
+	dayMillis         = 86400_000
+	maxRetentionDays  = 3660
+	maxTableRecords   = 10_000_000
+	maxResultsBytes   = 1 << 40
+	maxStatusFilter   = 32 // bytes of a state or reason name
+	versionsExplained = "the protocol versions that the client speaks"
+)
+
+// Validate judges the first frame of a connection; whether a version is shared is for the server to say.
+func (h *Hello) Validate() *Fault {
+	if n := len(h.Versions); n == 0 || n > MaxVersions {
+		return Invalid("versions", "%d of them; 1 to %d expected, %s", n, MaxVersions, versionsExplained)
+	}
+	return checkText("client", h.Client, 0, MaxClientBytes)
+}
+
+// Speaks reports whether the client speaks version v.
+func (h *Hello) Speaks(v uint16) bool {
+	for _, w := range h.Versions {
+		if w == v {
+			return true
+		}
+	}
+	return false
+}
+
+// Validate judges the opening of a session.
+func (o *OpenSession) Validate() *Fault {
+	if o.Session == "" {
+		return nil
+	}
+	return CheckID("session", o.Session)
+}
+
+// Validate judges the name of a task: with its queue, or a broker's id alone.
+func (t *TaskRef) Validate() *Fault {
+	if f := checkText("task_id", t.TaskID, 1, MaxTaskIDBytes); f != nil {
+		return f
+	}
+	if t.Queue == "" {
+		if !IsID(t.TaskID) {
+			return Invalid("queue", "missing; only a task id that the broker made may come without its queue, and %.60q is none", t.TaskID)
+		}
+		return nil
+	}
+	return CheckQueue("queue", t.Queue)
+}
+
+// Validate judges a request for a result.
+func (r *ResultGet) Validate() *Fault {
+	return first(r.Task.Validate(), checkRange("wait_ms", r.WaitMillis, 0, MaxWaitMillis))
+}
+
+// Validate judges a result that comes without a lease.
+func (r *ResultPush) Validate(maxMessageBytes int64) *Fault {
+	return first(r.Task.Validate(), checkText("kind", r.Kind, 0, MaxKindBytes), r.Result.Validate("result", maxMessageBytes),
+		r.Request.Validate(1))
+}
+
+// Validate judges a request for a task's state.
+func (t *TaskGet) Validate() *Fault { return t.Task.Validate() }
+
+// Validate judges a queue's options; 0 and empty stand for defaults.
+func (o *QueueOptions) Validate() *Fault {
+	count := func(field string, v, most int64) *Fault {
+		if v != 0 && (v < 1 || v > most) {
+			return Invalid(field, "%d; 1 to %d are allowed, or 0 for the default", v, most)
+		}
+		return nil
+	}
+	f := first(
+		checkMillis("lease_ms", o.LeaseMillis, MinLeaseMillis, MaxLeaseMillis),
+		count("max_dead", o.MaxDead, maxTableRecords),
+		checkMillis("dead_letter_retention_ms", o.DeadRetentionMillis, secondMillis, maxRetentionDays*dayMillis),
+		checkMillis("dedup_window_ms", o.DedupWindowMillis, secondMillis, MaxDelayMillis),
+		count("dedup_max_keys", o.DedupMaxKeys, maxTableRecords),
+		checkMillis("result_ttl_ms", o.ResultTTLMillis, secondMillis, MaxDelayMillis),
+		count("max_results_bytes", o.MaxResultsBytes, maxResultsBytes),
+	)
+	if f != nil {
+		return f
+	}
+	if o.DeadOverflow != "" && o.DeadOverflow != DeadRefuse && o.DeadOverflow != DeadDropOldest {
+		return Invalid("dead_overflow", "%.40q; %s or %s expected", o.DeadOverflow, DeadRefuse, DeadDropOldest)
+	}
+	if o.Retry != nil {
+		return o.Retry.Validate("retry")
+	}
+	return nil
+}
+
+// Validate judges the making or setting of a queue.
+func (q *QueueWrite) Validate() *Fault {
+	return first(CheckQueue("queue", q.Queue), q.Options.Validate(), q.Request.Validate(1))
+}
+
+// Validate judges a request about one queue.
+func (q *QueueRef) Validate() *Fault { return first(CheckQueue("queue", q.Queue), q.Request.Validate(1)) }
+
+// Validate judges a listing of queues.
+func (q *QueueList) Validate() *Fault {
+	return first(checkText("after", q.After, 0, MaxCursorBytes), checkRange("limit", int64(q.Limit), 0, MaxList))
+}
+
+// Validate judges a look at live messages.
+func (p *Peek) Validate() *Fault {
+	switch p.State {
+	case "", StatusPending, StatusProcessing, StatusScheduled, StatusRetrying:
+	default:
+		return Invalid("state", "%.40q; %s, %s, %s or %s expected", p.State, StatusPending, StatusProcessing, StatusScheduled,
+			StatusRetrying)
+	}
+	return first(CheckQueue("queue", p.Queue), checkRange("limit", int64(p.Limit), 0, MaxList),
+		checkText("after", p.After, 0, MaxCursorBytes))
+}
+
+// Validate judges a listing of dead letters.
+func (d *DeadList) Validate() *Fault {
+	if d.Since < 0 {
+		return Invalid("since", "%d; milliseconds since 1970 expected", d.Since)
+	}
+	return first(CheckQueue("queue", d.Queue), checkRange("limit", int64(d.Limit), 0, MaxList),
+		checkText("after", d.After, 0, MaxCursorBytes), checkText("reason", d.Reason, 0, maxStatusFilter),
+		checkText("kind", d.Kind, 0, MaxKindBytes))
+}
+
+// Validate judges a request for one dead letter.
+func (d *DeadGet) Validate() *Fault { return first(CheckQueue("queue", d.Queue), CheckID("id", d.ID)) }
+
+// Validate judges a request about several dead letters.
+func (d *DeadIDs) Validate() *Fault {
+	if n := len(d.IDs); n == 0 || n > MaxBatch {
+		return Invalid("ids", "%d ids; 1 to %d are allowed", n, MaxBatch)
+	}
+	for i, id := range d.IDs {
+		if !IsID(id) {
+			return CheckID(fmt.Sprintf("ids[%d]", i), id)
+		}
+	}
+	return first(CheckQueue("queue", d.Queue), d.Request.Validate(len(d.IDs)))
+}
+
+// Validate judges a transfer of leadership.
+func (c *ClusterTransfer) Validate() *Fault { return checkText("node", c.Node, 0, MaxNodeBytes) }
+
+// Validate judges the removal of a member.
+func (c *ClusterRemove) Validate() *Fault { return checkText("node", c.Node, 1, MaxNodeBytes) }
