@@ -102,7 +102,9 @@ func (q *QueueWrite) Validate() *Fault {
 }
 
 // Validate judges a request about one queue.
-func (q *QueueRef) Validate() *Fault { return first(CheckQueue("queue", q.Queue), q.Request.Validate(1)) }
+func (q *QueueRef) Validate() *Fault {
+	return first(CheckQueue("queue", q.Queue), q.Request.Validate(1))
+}
 
 // Validate judges a listing of queues.
 func (q *QueueList) Validate() *Fault {
