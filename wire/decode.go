@@ -193,14 +193,9 @@ func (d *dec) optBytes() Bytes {
 func (d *dec) text() []byte {
 	at := d.i
 	s := d.span(majorText, "a text string")
-	for _, c := range s {
-		if c >= utf8.RuneSelf {
-			if !utf8.Valid(s) {
-				d.fail(at, "key %d: a text string that is not valid UTF-8", d.key)
-				return nil
-			}
-			break
-		}
+	if !utf8.Valid(s) {
+		d.fail(at, "key %d: a text string that is not valid UTF-8", d.key)
+		return nil
 	}
 	return s
 }

@@ -1,0 +1,204 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files in testdata")
+
+type example struct {
+	name string
+	typ  Type
+	tag  uint64
+	body any
+}
+
+func ptr[T any](v T) *T { return &v }
+
+const (
+	exampleID      = "00000G0000000000G000000002"
+	exampleID2     = "00000G0000000000H000000000"
+	exampleToken   = "00000G0000000000G00000000200000G0000000000J000000000"
+	exampleSession = "00000G00000000001000000000"
+	exampleTime    = 1795824000000
+)
+
+// examples holds one frame or more of every type. Add, never edit: others test their clients with these.
+func examples() []example {
+	at := At{Index: 70000, Time: exampleTime}
+	retry := &RetryPolicy{Kind: RetryExponential, InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 250}
+	schedule := &RetryPolicy{Kind: RetrySchedule, Steps: []int64{0, 1000, 60000}}
+	headers := []Header{{Name: "traceparent", Value: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, {Name: "source", Value: ""}}
+	recorded := &Result{Output: Bytes("done"), ContentType: "text/plain", TaskID: "t-1", Queue: "orders", Kind: "ship", Status: StatusSucceeded,
+		Attempts: 2, DurationMillis: 1500, Worker: "host:17:0", RecordedAt: exampleTime, MessageID: exampleID}
+	task := Task{ID: exampleID, TaskID: exampleID, Queue: "orders", Status: StatusPending, Priority: 4, EnqueuedAt: exampleTime, BodyBytes: 5}
+	dead := Task{ID: exampleID, OriginalID: exampleID, TaskID: "t-1", Queue: "orders", Kind: "ship", Status: StatusDead, Priority: 9, Attempts: 3,
+		MaxAttempts: 3, EnqueuedAt: exampleTime, DueAt: exampleTime + 1, LeaseEndsAt: exampleTime + 2, ExpiresAt: exampleTime + 3,
+		EndedAt: exampleTime + 4, Worker: "host:17:0", Error: "no route", History: []Attempt{{At: exampleTime, Number: 1, Worker: "host:17:0", Error: "no route"}},
+		Reason: "max_attempts", Redrives: 1, OriginalEnqueuedAt: exampleTime - 1, ContentType: "text/plain", Headers: headers,
+		Key: Bytes("k"), Body: Bytes("hello"), BodyBytes: 5}
+	options := QueueOptions{LeaseMillis: 60000, Retry: schedule, MaxDead: 1000, DeadOverflow: DeadDropOldest, DeadRetentionMillis: 86400000,
+		DedupWindowMillis: 3600000, DedupMaxKeys: 5000, ResultTTLMillis: 600000, MaxResultsBytes: 1 << 20}
+	info := QueueInfo{Name: "orders", Options: QueueOptions{}, Pending: 3, Processing: 2, Bytes: 1280, OldestAgeMillis: 250,
+		Totals: map[string]int64{"enqueued": 10, "acked": 5}}
+	full := Message{Body: Bytes("hello"), TaskID: "t-1", Kind: "ship", ContentType: "text/plain", Headers: headers, Priority: ptr(uint8(0)),
+		Key: Bytes{0xff, 0x00}, DedupKey: Bytes("d-1"), DelayMillis: 5000, TTLMillis: 86400000, TimeoutMillis: 60000, Retry: retry}
+	delivered := Delivered{ID: exampleID, Token: exampleToken, Attempt: 1, LeaseLeftMillis: 30000, Body: Bytes("hello"), Priority: 4, EnqueuedAt: exampleTime}
+	deliveredFull := Delivered{ID: exampleID, Token: exampleToken, Attempt: 2, LeaseLeftMillis: 29999, Body: Bytes{}, TaskID: "t-1", Kind: "ship",
+		ContentType: "text/plain", Headers: headers, Priority: 9, Key: Bytes("k"), EnqueuedAt: exampleTime, TimeoutMillis: 60000, Redrives: 1, Queue: "orders"}
+	subscribe := Subscribe{Sub: 1, Queue: "orders", Credit: 256, LeaseMillis: 30000, Worker: "host:17:0"}
+	return []example{
+		{"hello", TypeHello, 1, &Hello{Versions: []uint16{1}, Client: "quorate-go/1"}},
+		{"welcome", TypeWelcome, 1, &Welcome{Version: 1, Node: "n1", Cluster: "0123456789abcdef0123456789abcdef", Leader: "127.0.0.1:7340",
+			IsLeader: true, MaxMessageBytes: 1 << 20, MaxFrameBytes: 3 << 20, MaxBatch: 1000, PingMillis: 15000, Server: "v0.1.0"}},
+		{"fault, all of it", TypeFault, 7, &Fault{Code: CodeAlreadyExists, Message: "another result is recorded", RetryAfterMillis: 100,
+			Leader: "127.0.0.1:7350", ID: exampleID, Result: recorded, Field: "result", At: &at}},
+		{"fault, unknown outcome", TypeFault, 8, NewFault(CodeTimeout, "leadership was lost after the request was proposed")},
+		{"fault about the connection", TypeFault, 0, NewFault(CodeInvalidArgument, "bad frame")},
+		{"ok", TypeOK, 9, &OK{At: at}},
+		{"ok, duplicate", TypeOK, 9, &OK{At: at, Duplicate: true}},
+		{"redirect", TypeRedirect, 0, &Redirect{Leader: "127.0.0.1:7350", Reason: "not_leader"}},
+		{"open_session, new", TypeOpenSession, 2, &OpenSession{}},
+		{"open_session, attach", TypeOpenSession, 2, &OpenSession{Session: exampleSession}},
+		{"session_opened", TypeSessionOpened, 2, &SessionOpened{Session: exampleSession, At: at}},
+		{"enqueue", TypeEnqueue, 3, &Enqueue{Queue: "orders", Messages: []Message{{Body: Bytes("hello")}, {Body: Bytes{}}}, Request: Request{Number: 1, Low: 1}}},
+		{"enqueue, every field but enqueue_at", TypeEnqueue, 4, &Enqueue{Queue: "orders", Messages: []Message{full}, Request: Request{Number: 3, Low: 2}}},
+		{"enqueue, at a time, a schedule, no request id", TypeEnqueue, 5, &Enqueue{Queue: "orders",
+			Messages: []Message{{Body: Bytes("x"), EnqueueAt: exampleTime, Retry: schedule}}}},
+		{"enqueued", TypeEnqueued, 3, &Enqueued{Outcomes: []Outcome{{ID: exampleID}, {ID: exampleID2, TaskID: "t-1"}}, At: at}},
+		{"enqueued, duplicate and fault", TypeEnqueued, 4, &Enqueued{Outcomes: []Outcome{{ID: exampleID, Duplicate: true, Result: recorded},
+			{Fault: NewFault(CodeQueueFull, "queue orders: its 1000 dead letters fill max_dead")}}, At: at}},
+		{"lease", TypeLease, 10, &Lease{Queue: "orders", Max: 10, WaitMillis: 5000, LeaseMillis: 30000, Worker: "host:17:0", Request: Request{Number: 9, Low: 9}}},
+		{"leased", TypeLeased, 10, &Leased{Messages: []Delivered{delivered}, At: at}},
+		{"leased, nothing", TypeLeased, 10, &Leased{At: at}},
+		{"subscribe", TypeSubscribe, 11, &subscribe},
+		{"delivery", TypeDelivery, 0, &Delivery{Sub: 1, Messages: []Delivered{delivered, deliveredFull}}},
+		{"credit", TypeCredit, 12, &Credit{Sub: 1, Credit: 512}},
+		{"lease_gone", TypeLeaseGone, 0, &LeaseGone{Sub: 1, Tokens: []string{exampleToken}}},
+		{"unsubscribe", TypeUnsubscribe, 13, &Unsubscribe{Sub: 1}},
+		{"started", TypeStarted, 0, &Started{Sub: 1, Tokens: []string{exampleToken}}},
+		{"resume", TypeResume, 14, &Resume{Subscribe: subscribe, Started: []string{exampleToken}}},
+		{"resumed", TypeResumed, 14, &Resumed{Lost: []string{exampleToken}, At: at}},
+		{"ack", TypeAck, 15, &Ack{Token: exampleToken}},
+		{"ack with result and then", TypeAck, 16, &Ack{Token: exampleToken, Result: &Result{Output: Bytes{}, ContentType: "text/plain"},
+			Then: []Then{{Queue: "mail", Message: Message{Body: Bytes("next")}}}}},
+		{"acked", TypeAcked, 15, &Acked{At: at}},
+		{"acked, duplicate", TypeAcked, 16, &Acked{Duplicate: true, Result: recorded, At: at}},
+		{"nack", TypeNack, 17, &Nack{Token: exampleToken, Error: "no route", DelayMillis: ptr(int64(0))}},
+		{"nack, permanent", TypeNack, 18, &Nack{Token: exampleToken, Permanent: true}},
+		{"nacked, retrying", TypeNacked, 17, &Nacked{DueAt: exampleTime, At: at}},
+		{"nacked, dead", TypeNacked, 18, &Nacked{Dead: true, At: at}},
+		{"extend", TypeExtend, 19, &Extend{Token: exampleToken, LeaseMillis: 60000}},
+		{"extended", TypeExtended, 19, &Extended{LeaseLeftMillis: 60000, Cancelled: true, At: at}},
+		{"release", TypeRelease, 20, &Release{Token: exampleToken}},
+		{"result_get", TypeResultGet, 21, &ResultGet{Task: TaskRef{Queue: "orders", TaskID: "t-1"}, WaitMillis: 10000}},
+		{"result_is, succeeded", TypeResultIs, 21, &ResultIs{Status: StatusSucceeded, Result: recorded, HasOutput: true, At: at}},
+		{"result_is, dead", TypeResultIs, 21, &ResultIs{Status: StatusDead, Dead: &dead, At: at}},
+		{"result_push", TypeResultPush, 22, &ResultPush{Task: TaskRef{Queue: "orders", TaskID: "t-1"}, Kind: "ship", Result: Result{Output: Bytes("done")},
+			Request: Request{Number: 10, Low: 9}}},
+		{"task", TypeTask, 23, &TaskGet{Task: TaskRef{TaskID: exampleID}, Stale: true}},
+		{"task_is", TypeTaskIs, 23, &TaskIs{Task: task, At: at}},
+		{"queue_create", TypeQueueCreate, 24, &QueueWrite{Queue: "orders", Request: Request{Number: 11, Low: 11}}},
+		{"queue_set", TypeQueueSet, 25, &QueueWrite{Queue: "orders", Options: options, Request: Request{Number: 12, Low: 12}}},
+		{"queue_delete", TypeQueueDelete, 26, &QueueRef{Queue: "orders", Request: Request{Number: 13, Low: 13}}},
+		{"queue_purge", TypeQueuePurge, 27, &QueueRef{Queue: "orders", Request: Request{Number: 14, Low: 14}}},
+		{"counted", TypeCounted, 27, &Counted{Count: 3, At: at}},
+		{"queue_list", TypeQueueList, 28, &QueueList{After: "orders", Limit: 10, Stale: true}},
+		{"queues", TypeQueues, 28, &Queues{Queues: []QueueInfo{info}, Next: "orders", At: at}},
+		{"queue_show", TypeQueueShow, 29, &QueueRef{Queue: "orders", Stale: true}},
+		{"queue_is", TypeQueueIs, 29, &QueueIs{Queue: info, At: at}},
+		{"peek", TypePeek, 30, &Peek{Queue: "orders", State: StatusRetrying, Limit: 5, After: "c"}},
+		{"tasks", TypeTasks, 30, &Tasks{Tasks: []Task{task, dead}, Next: "c", At: at}},
+		{"dead_list", TypeDeadList, 31, &DeadList{Queue: "orders", Limit: 5, After: "c", Reason: "max_attempts", Kind: "ship", Since: exampleTime}},
+		{"dead_get", TypeDeadGet, 32, &DeadGet{Queue: "orders", ID: exampleID}},
+		{"dead_requeue", TypeDeadRequeue, 33, &DeadIDs{Queue: "orders", IDs: []string{exampleID, exampleID2}, Request: Request{Number: 15, Low: 15}}},
+		{"dead_delete", TypeDeadDelete, 34, &DeadIDs{Queue: "orders", IDs: []string{exampleID}, Request: Request{Number: 17, Low: 17}}},
+		{"dead_purge", TypeDeadPurge, 35, &QueueRef{Queue: "orders", Request: Request{Number: 18, Low: 18}}},
+		{"cluster_status", TypeClusterStatus, 36, &ClusterStatus{}},
+		{"cluster_is", TypeClusterIs, 36, &ClusterIs{Cluster: "0123456789abcdef0123456789abcdef", Leader: "n1", Term: 4, Nodes: []Node{
+			{ID: "n1", UUID: "11111111-1111-4111-8111-111111111111", Role: "leader", Voter: true, Alive: true, ClientAddr: "127.0.0.1:7340",
+				RaftAddr: "127.0.0.1:7341", Applied: 70000, Version: "v0.1.0", LastLog: 70001}}, At: at}},
+		{"cluster_verify", TypeClusterVerify, 37, &ClusterVerify{}},
+		{"verified", TypeVerified, 37, &Verified{Index: 70000, Equal: true, Nodes: []NodeDigest{{ID: "n1", Digest: strings.Repeat("0123456789abcdef", 4)},
+			{ID: "n2", Error: "not reached"}}, At: at}},
+		{"cluster_transfer", TypeClusterTransfer, 38, &ClusterTransfer{Node: "n2"}},
+		{"cluster_remove", TypeClusterRemove, 39, &ClusterRemove{Node: "n3"}},
+	}
+}
+
+// One block an example: its name, the bytes of the frame in hex, and the same in CBOR diagnostic notation.
+func TestGolden(t *testing.T) {
+	var out bytes.Buffer
+	covered := map[Type]bool{}
+	for _, e := range examples() {
+		frame := AppendFrame(nil, e.typ, e.tag, e.body)
+		diag, err := cbor.Diagnose(frame)
+		if err != nil {
+			t.Fatalf("%s: %v", e.name, err)
+		}
+		fmt.Fprintf(&out, "# %s (type %d)\n%s\n%s\n\n", e.name, e.typ, hex.EncodeToString(frame), diag)
+		covered[e.typ] = true
+	}
+	for _, typ := range allTypes() {
+		if !covered[typ] {
+			t.Errorf("no example of a frame of type %d", typ)
+		}
+	}
+	path := filepath.Join("testdata", "frames.golden")
+	if *update {
+		if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, old := strings.Split(out.String(), "\n"), strings.Split(string(want), "\n")
+	for i := range max(len(got), len(old)) {
+		if i >= len(got) || i >= len(old) || got[i] != old[i] {
+			t.Fatalf("%s differs at line %d; the bytes of version 1 must not change. Rewrite it with -update only to add\n got  %s\n want %s", path, i+1,
+				strings.Join(got[min(i, len(got)):min(i+1, len(got))], ""), strings.Join(old[min(i, len(old)):min(i+1, len(old))], ""))
+		}
+	}
+}
+
+// The golden bytes decode to the values they were made of.
+func TestGoldenDecodes(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("testdata", "frames.golden"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := strings.Split(strings.TrimSpace(string(data)), "\n\n")
+	all := examples()
+	if len(blocks) != len(all) {
+		t.Fatalf("%d blocks, %d examples", len(blocks), len(all))
+	}
+	for i, block := range blocks {
+		e := all[i]
+		msg, err := hex.DecodeString(strings.Split(block, "\n")[1])
+		if err != nil {
+			t.Fatalf("%s: %v", e.name, err)
+		}
+		f, rest, err := Next(msg)
+		if err != nil || len(rest) > 0 || f.Type != e.typ || f.Tag != e.tag {
+			t.Fatalf("%s: %+v, %d bytes left, %v", e.name, f, len(rest), err)
+		}
+		got := NewBody(e.typ)
+		if err := f.Decode(got); err != nil {
+			t.Fatalf("%s: %v", e.name, err)
+		}
+		if !equalValues(got, e.body) {
+			t.Errorf("%s\n got  %+v\n want %+v", e.name, got, e.body)
+		}
+	}
+}
