@@ -233,7 +233,7 @@ func skip(b []byte, i int) (end int, err *FormatError) {
 				v *= 2
 			}
 			if v > uint64(len(b)-i) {
-				return 0, badf(start, "%s of %d items, more than the %d bytes left can hold", kindName(c), v, len(b)-i)
+				return 0, badf(start, "%s that needs %d bytes or more, of which only %d are there", kindName(c), v, len(b)-i)
 			}
 			if depth == maxDepth {
 				return 0, badf(start, "nested deeper than %d", maxDepth)

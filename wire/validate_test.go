@@ -1,0 +1,284 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+const mmb = DefaultMaxMessageBytes
+
+func long(n int) string { return strings.Repeat("x", n) }
+
+func tokensOf(n int) []string {
+	ts := make([]string, n)
+	for i := range ts {
+		ts[i] = exampleToken
+	}
+	return ts
+}
+
+func messageWith(set func(*Message)) *Message {
+	m := &Message{Body: Bytes("b")}
+	set(m)
+	return m
+}
+
+func enqueueOf(n, size int) *Enqueue {
+	e := &Enqueue{Queue: "q", Messages: make([]Message, n), Request: Request{Number: 1, Low: 1}}
+	body := make([]byte, size)
+	for i := range e.Messages {
+		e.Messages[i].Body = body
+	}
+	return e
+}
+
+func headersOf(n, name, value int) []Header {
+	hs := make([]Header, n)
+	for i := range hs {
+		hs[i] = Header{Name: long(name), Value: long(value)}
+	}
+	return hs
+}
+
+// Every limit at its edge: what is just inside passes (want ""), what is just outside is refused with the field, the
+// value or its length and the limit in the message.
+func TestValidate(t *testing.T) {
+	retry := func(p RetryPolicy) *Fault { return p.Validate("retry") }
+	queue := func(name string) *Fault { return CheckQueue("queue", name) }
+	task := func(queue, id string) *Fault { return (&TaskRef{Queue: queue, TaskID: id}).Validate() }
+	message := func(set func(*Message)) *Fault { return messageWith(set).Validate(mmb) }
+	options := func(o QueueOptions) *Fault { return o.Validate() }
+	sub := Subscribe{Sub: 1, Queue: "q", Credit: 1}
+	result := Result{Output: Bytes("r")}
+	for _, c := range []struct {
+		name  string
+		fault *Fault
+		want  string // how the message begins, "" for no fault
+	}{
+		{"queue of one letter", queue("q"), ""},
+		{"queue with all it may have", queue("a.B_9:x-y"), ""},
+		{"queue of 128", queue(long(128)), ""},
+		{"queue of 129", queue(long(129)), "queue: a queue name of 129 bytes; 1 to 128"},
+		{"queue empty", queue(""), "queue: a queue name of 0 bytes"},
+		{"queue begins with a dot", queue(".q"), `queue: ".q" is no queue name`},
+		{"queue is dot-dot", queue(".."), "queue: "},
+		{"queue with a slash", queue("a/b"), `queue: "a/b" is no queue name: letters, digits and . _ : - are allowed`},
+		{"queue with a space", queue("a b"), "queue: "},
+		{"queue with NUL", queue("a\x00"), "queue: "},
+		{"queue with a percent", queue("a%2f"), "queue: "},
+		{"queue in another script", queue("größe"), "queue: "},
+
+		{"task id of a broker, no queue", task("", exampleID), ""},
+		{"task id of a producer, with queue", task("q", "t-1"), ""},
+		{"task id of a producer, no queue", task("", "t-1"), "queue: missing; only a task id that the broker made"},
+		{"task id that only looks like a broker's", task("", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ"), "queue: missing"},
+		{"task id missing", task("q", ""), "task_id: 0 bytes; 1 to 128"},
+		{"task id of 129", task("q", long(129)), "task_id: 129 bytes; 1 to 128"},
+
+		{"body at the limit", message(func(m *Message) { m.Body = make([]byte, mmb) }), ""},
+		{"body empty", message(func(m *Message) { m.Body = nil }), ""},
+		{"body above the limit", message(func(m *Message) { m.Body = make([]byte, mmb+1) }), "body: 1048577 bytes; max_message_bytes is 1048576"},
+		{"message task id of 128", message(func(m *Message) { m.TaskID = long(128) }), ""},
+		{"message task id of 129", message(func(m *Message) { m.TaskID = long(129) }), "task_id: 129 bytes"},
+		{"message task id not UTF-8", message(func(m *Message) { m.TaskID = "\xff" }), `task_id: "\xff" is not valid UTF-8`},
+		{"kind of 128", message(func(m *Message) { m.Kind = long(128) }), ""},
+		{"kind of 129", message(func(m *Message) { m.Kind = long(129) }), "kind: 129 bytes; at most 128"},
+		{"content type of 129", message(func(m *Message) { m.ContentType = long(129) }), "content_type: 129 bytes"},
+		{"64 headers", message(func(m *Message) { m.Headers = headersOf(64, 1, 0) }), ""},
+		{"65 headers", message(func(m *Message) { m.Headers = headersOf(65, 1, 0) }), "headers: 65 pairs; at most 64"},
+		{"header name of 128, value of 4096", message(func(m *Message) { m.Headers = headersOf(1, 128, 4096) }), ""},
+		{"header name empty", message(func(m *Message) { m.Headers = headersOf(1, 0, 1) }), "headers[0].name: 0 bytes; 1 to 128"},
+		{"header name of 129", message(func(m *Message) { m.Headers = headersOf(2, 129, 1) }), "headers[0].name: 129 bytes"},
+		{"header value of 4097", message(func(m *Message) { m.Headers = headersOf(1, 1, 4097) }), "headers[0].value: 4097 bytes; at most 4096"},
+		{"header value not UTF-8", message(func(m *Message) { m.Headers = []Header{{Name: "a", Value: "\xff"}} }), "headers[0].value: "},
+		{"headers of 16384", message(func(m *Message) { m.Headers = headersOf(4, 96, 4000) }), ""},
+		{"headers of 16388", message(func(m *Message) { m.Headers = headersOf(4, 97, 4000) }), "headers: 16388 bytes in all; at most 16384"},
+		{"priority 9", message(func(m *Message) { m.Priority = ptr(uint8(9)) }), ""},
+		{"priority 10", message(func(m *Message) { m.Priority = ptr(uint8(10)) }), "priority: 10; 0 to 9"},
+		{"key of 256", message(func(m *Message) { m.Key = make([]byte, 256) }), ""},
+		{"key of 257", message(func(m *Message) { m.Key = make([]byte, 257) }), "key: 257 bytes; at most 256"},
+		{"dedup key of 257", message(func(m *Message) { m.DedupKey = make([]byte, 257) }), "dedup_key: 257 bytes"},
+		{"delay of 366 days", message(func(m *Message) { m.DelayMillis = MaxDelayMillis }), ""},
+		{"delay of more", message(func(m *Message) { m.DelayMillis = MaxDelayMillis + 1 }), "delay_ms: 31622400001 ms; 1 to 31622400000"},
+		{"delay negative", message(func(m *Message) { m.DelayMillis = -1 }), "delay_ms: -1 ms"},
+		{"delay and time", message(func(m *Message) { m.DelayMillis, m.EnqueueAt = 1, 1 }), "delay_ms: 1, with enqueue_at 1 too"},
+		{"time in the past", message(func(m *Message) { m.EnqueueAt = 1 }), ""},
+		{"time before 1970", message(func(m *Message) { m.EnqueueAt = -1 }), "enqueue_at: -1"},
+		{"ttl negative", message(func(m *Message) { m.TTLMillis = -1 }), "ttl_ms: -1 ms"},
+		{"timeout negative", message(func(m *Message) { m.TimeoutMillis = -1 }), "timeout_ms: -1 ms"},
+		{"retry is looked at", message(func(m *Message) { m.Retry = &RetryPolicy{} }), "retry.kind: "},
+
+		{"batch of 1000", enqueueOf(1000, 1).Validate(mmb), ""},
+		{"batch of 1001", enqueueOf(1001, 1).Validate(mmb), "messages: a batch of 1001; 1 to 1000"},
+		{"batch of none", enqueueOf(0, 1).Validate(mmb), "messages: a batch of 0"},
+		{"batch of 1 MiB", enqueueOf(2, 1<<19).Validate(mmb), ""},
+		{"batch of more", enqueueOf(2, 1<<19+1).Validate(mmb), "messages: 1048578 bytes of bodies; a batch may carry 1048576"},
+		{"batch of 1 MiB where messages are small", enqueueOf(4, 1<<18).Validate(1000), ""},
+		{"a single message is its own Validate's", enqueueOf(1, 1<<20+1).Validate(mmb), ""},
+		{"batch into a bad queue", (&Enqueue{Queue: "/", Messages: make([]Message, 1)}).Validate(mmb), "queue: "},
+		{"batch with a bad request", (&Enqueue{Queue: "q", Messages: make([]Message, 2), Request: Request{Number: 4096, Low: 1}}).Validate(mmb),
+			"request: number 4097 is 4096 above low 1; less than 4096"},
+
+		{"request none", (&Request{}).Validate(1), ""},
+		{"request low without number", (&Request{Low: 1}).Validate(1), "request: low 1 without a number"},
+		{"request at the end of the span", (&Request{Number: 4096, Low: 1}).Validate(1), ""},
+		{"request beyond the span", (&Request{Number: 4097, Low: 1}).Validate(1), "request: number 4097"},
+		{"request below low", (&Request{Number: 1, Low: 2}).Validate(1), "request: number 1 is below low 2"},
+		{"request that wraps", (&Request{Number: 1<<64 - 1, Low: 1<<64 - 2}).Validate(2), "request: number 18446744073709551615 leaves no room"},
+
+		{"schedule", retry(RetryPolicy{Kind: RetrySchedule, Steps: []int64{0, MaxDelayMillis}, JitterMillis: 5}), ""},
+		{"schedule without steps", retry(RetryPolicy{Kind: RetrySchedule}), "retry.steps: 0 delays; a schedule has 1 to 100"},
+		{"schedule of 101", retry(RetryPolicy{Kind: RetrySchedule, Steps: make([]int64, 101)}), "retry.steps: 101 delays"},
+		{"schedule with a negative step", retry(RetryPolicy{Kind: RetrySchedule, Steps: []int64{0, -1}}), "retry.steps[1]: -1; 0 to"},
+		{"schedule with attempts", retry(RetryPolicy{Kind: RetrySchedule, Steps: []int64{0}, MaxAttempts: 5}), "retry.max_attempts: 5; a policy of kind schedule has no max_attempts"},
+		{"fixed", retry(RetryPolicy{Kind: RetryFixed, InitialMillis: 1, MaxAttempts: 1000}), ""},
+		{"fixed with a cap", retry(RetryPolicy{Kind: RetryFixed, MaxMillis: 1}), "retry.max_ms: 1; a policy of kind fixed has no max_ms"},
+		{"fixed with steps", retry(RetryPolicy{Kind: RetryFixed, Steps: []int64{1}}), "retry.steps: "},
+		{"1001 attempts", retry(RetryPolicy{Kind: RetryFixed, MaxAttempts: 1001}), "retry.max_attempts: 1001; 1 to 1000"},
+		{"negative attempts", retry(RetryPolicy{Kind: RetryFixed, MaxAttempts: -1}), "retry.max_attempts: -1"},
+		{"linear", retry(RetryPolicy{Kind: RetryLinear, InitialMillis: 1, MaxMillis: 2}), ""},
+		{"linear with a multiplier", retry(RetryPolicy{Kind: RetryLinear, MultiplierMilli: 2000}), "retry.multiplier: "},
+		{"exponential at the edges", retry(RetryPolicy{Kind: RetryExponential, MultiplierMilli: 1000}), ""},
+		{"exponential shrinking", retry(RetryPolicy{Kind: RetryExponential, MultiplierMilli: 999}), "retry.multiplier: 999; 1000 to 100000"},
+		{"exponential exploding", retry(RetryPolicy{Kind: RetryExponential, MultiplierMilli: 100001}), "retry.multiplier: 100001"},
+		{"jitter negative", retry(RetryPolicy{Kind: RetryFixed, JitterMillis: -1}), "retry.jitter_ms: -1"},
+		{"another kind", retry(RetryPolicy{Kind: "random"}), `retry.kind: "random"; schedule, fixed, linear or exponential`},
+
+		{"lease", (&Lease{Queue: "q", Max: 1000, WaitMillis: MaxWaitMillis, LeaseMillis: 100}).Validate(), ""},
+		{"lease of none", (&Lease{Queue: "q"}).Validate(), "max: 0; 1 to 1000"},
+		{"lease of 1001", (&Lease{Queue: "q", Max: 1001}).Validate(), "max: 1001"},
+		{"lease of 99 ms", (&Lease{Queue: "q", Max: 1, LeaseMillis: 99}).Validate(), "lease_ms: 99 ms; 100 to 43200000"},
+		{"lease of 12 h and more", (&Lease{Queue: "q", Max: 1, LeaseMillis: MaxLeaseMillis + 1}).Validate(), "lease_ms: 43200001"},
+		{"lease waits too long", (&Lease{Queue: "q", Max: 1, WaitMillis: MaxWaitMillis + 1}).Validate(), "wait_ms: 600001; 0 to 600000"},
+		{"lease by a worker of 129", (&Lease{Queue: "q", Max: 1, Worker: long(129)}).Validate(), "worker: 129 bytes"},
+		{"subscribe", sub.Validate(), ""},
+		{"subscribe paused", (&Subscribe{Sub: 1, Queue: "q"}).Validate(), ""},
+		{"subscribe as 0", (&Subscribe{Queue: "q"}).Validate(), "sub: 0; subscriptions are numbered from 1"},
+		{"subscribe with 10001", (&Subscribe{Sub: 1, Queue: "q", Credit: 10001}).Validate(), "credit: 10001; 0 to 10000"},
+		{"credit negative", (&Credit{Sub: 1, Credit: -1}).Validate(), "credit: -1; 0 to 10000"},
+		{"credit of 10000", (&Credit{Sub: 1, Credit: 10000}).Validate(), ""},
+		{"unsubscribe", (&Unsubscribe{Sub: 1}).Validate(), ""},
+		{"unsubscribe from 0", (&Unsubscribe{}).Validate(), "sub: 0"},
+		{"started 10000", (&Started{Sub: 1, Tokens: tokensOf(10000)}).Validate(), ""},
+		{"started 10001", (&Started{Sub: 1, Tokens: tokensOf(10001)}).Validate(), "tokens: 10001 tokens; at most 10000"},
+		{"started a bad token", (&Started{Sub: 1, Tokens: []string{exampleToken, "x"}}).Validate(), "tokens[1]: 1 bytes; a token has 52"},
+		{"resume", (&Resume{Subscribe: sub, Started: tokensOf(5000), Held: tokensOf(5000)}).Validate(), ""},
+		{"resume with too many", (&Resume{Subscribe: sub, Started: tokensOf(5000), Held: tokensOf(5001)}).Validate(), "started: 10001 tokens"},
+		{"resume with a bad subscription", (&Resume{}).Validate(), "sub: 0"},
+
+		{"ack", (&Ack{Token: exampleToken, Result: &result, Then: []Then{{Queue: "q"}}}).Validate(mmb), ""},
+		{"ack without token", (&Ack{}).Validate(mmb), "token: 0 bytes; a token has 52"},
+		{"ack with a token in lower case", (&Ack{Token: strings.Repeat("a", 52)}).Validate(mmb), "token: "},
+		{"ack with a large result", (&Ack{Token: exampleToken, Result: &Result{Output: make([]byte, mmb+1)}}).Validate(mmb), "result.output: 1048577 bytes"},
+		{"ack with the broker's fields", (&Ack{Token: exampleToken, Result: &Result{Status: StatusSucceeded}}).Validate(mmb), "result: only output and content_type"},
+		{"ack then a bad queue", (&Ack{Token: exampleToken, Then: []Then{{Queue: "q"}, {}}}).Validate(mmb), "then[1].queue: a queue name of 0"},
+		{"ack then a bad message", (&Ack{Token: exampleToken, Then: []Then{{Queue: "q", Message: Message{Kind: long(129)}}}}).Validate(mmb), "then[0].kind: 129"},
+		{"ack then 1001", (&Ack{Token: exampleToken, Then: make([]Then, 1001)}).Validate(mmb), "then: 1001 messages; at most 1000"},
+		{"nack", (&Nack{Token: exampleToken, DelayMillis: ptr(int64(0)), Error: long(10000)}).Validate(), ""},
+		{"nack with a negative delay", (&Nack{Token: exampleToken, DelayMillis: ptr(int64(-1))}).Validate(), "delay_ms: -1; 0 to"},
+		{"nack without token", (&Nack{}).Validate(), "token: "},
+		{"extend", (&Extend{Token: exampleToken}).Validate(), ""},
+		{"extend by 99", (&Extend{Token: exampleToken, LeaseMillis: 99}).Validate(), "lease_ms: 99"},
+		{"extend without token", (&Extend{}).Validate(), "token: "},
+		{"release", (&Release{Token: exampleToken}).Validate(), ""},
+		{"release with an overflowing token", (&Release{Token: "Z" + exampleToken[1:]}).Validate(), "token: "},
+
+		{"hello", (&Hello{Versions: make([]uint16, 16), Client: long(128)}).Validate(), ""},
+		{"hello without versions", (&Hello{}).Validate(), "versions: 0 of them; 1 to 16"},
+		{"hello with 17", (&Hello{Versions: make([]uint16, 17)}).Validate(), "versions: 17"},
+		{"hello from a long client", (&Hello{Versions: []uint16{1}, Client: long(129)}).Validate(), "client: 129"},
+		{"session new", (&OpenSession{}).Validate(), ""},
+		{"session attach", (&OpenSession{Session: exampleSession}).Validate(), ""},
+		{"session bad", (&OpenSession{Session: "x"}).Validate(), `session: "x" is no id`},
+		{"result get", (&ResultGet{Task: TaskRef{TaskID: exampleID}}).Validate(), ""},
+		{"result get waits too long", (&ResultGet{Task: TaskRef{TaskID: exampleID}, WaitMillis: -1}).Validate(), "wait_ms: -1"},
+		{"result push", (&ResultPush{Task: TaskRef{TaskID: exampleID}, Result: result}).Validate(mmb), ""},
+		{"result push of a long kind", (&ResultPush{Task: TaskRef{TaskID: exampleID}, Kind: long(129)}).Validate(mmb), "kind: 129"},
+		{"task", (&TaskGet{Task: TaskRef{TaskID: exampleID}}).Validate(), ""},
+
+		{"options default", options(QueueOptions{}), ""},
+		{"options at the edges", options(QueueOptions{LeaseMillis: 100, MaxDead: 1, DeadOverflow: DeadRefuse, DeadRetentionMillis: 1000,
+			DedupWindowMillis: 1000, DedupMaxKeys: 1, ResultTTLMillis: 1000, MaxResultsBytes: 1}), ""},
+		{"options lease", options(QueueOptions{LeaseMillis: 99}), "lease_ms: 99"},
+		{"options max_dead", options(QueueOptions{MaxDead: 10_000_001}), "max_dead: 10000001; 1 to 10000000"},
+		{"options overflow", options(QueueOptions{DeadOverflow: "drop"}), `dead_overflow: "drop"; refuse or drop_oldest`},
+		{"options retention", options(QueueOptions{DeadRetentionMillis: 999}), "dead_letter_retention_ms: 999"},
+		{"options dedup window", options(QueueOptions{DedupWindowMillis: MaxDelayMillis + 1}), "dedup_window_ms: "},
+		{"options dedup keys", options(QueueOptions{DedupMaxKeys: -1}), "dedup_max_keys: -1"},
+		{"options result ttl", options(QueueOptions{ResultTTLMillis: 1}), "result_ttl_ms: 1 ms"},
+		{"options results bytes", options(QueueOptions{MaxResultsBytes: 1<<40 + 1}), "max_results_bytes: "},
+		{"options retry", options(QueueOptions{Retry: &RetryPolicy{}}), "retry.kind: "},
+		{"queue write", (&QueueWrite{Queue: "q"}).Validate(), ""},
+		{"queue write badly", (&QueueWrite{Queue: "q", Options: QueueOptions{MaxDead: -1}}).Validate(), "max_dead: "},
+		{"queue ref", (&QueueRef{Queue: "q"}).Validate(), ""},
+		{"queue ref badly", (&QueueRef{}).Validate(), "queue: "},
+		{"queue list of 1000", (&QueueList{Limit: 1000}).Validate(), ""},
+		{"queue list of 1001", (&QueueList{Limit: 1001}).Validate(), "limit: 1001; 0 to 1000"},
+		{"peek", (&Peek{Queue: "q", State: StatusScheduled}).Validate(), ""},
+		{"peek at the dead", (&Peek{Queue: "q", State: StatusDead}).Validate(), `state: "dead"; pending, processing, scheduled or retrying`},
+		{"peek after much", (&Peek{Queue: "q", After: long(513)}).Validate(), "after: 513 bytes"},
+		{"dead list", (&DeadList{Queue: "q"}).Validate(), ""},
+		{"dead list since ever", (&DeadList{Queue: "q", Since: -1}).Validate(), "since: -1"},
+		{"dead get", (&DeadGet{Queue: "q", ID: exampleID}).Validate(), ""},
+		{"dead get badly", (&DeadGet{Queue: "q", ID: "1"}).Validate(), `id: "1" is no id: 26 characters`},
+		{"dead ids", (&DeadIDs{Queue: "q", IDs: []string{exampleID}}).Validate(), ""},
+		{"dead ids none", (&DeadIDs{Queue: "q"}).Validate(), "ids: 0 ids; 1 to 1000"},
+		{"dead ids bad", (&DeadIDs{Queue: "q", IDs: []string{exampleID, "o"}}).Validate(), `ids[1]: "o" is no id`},
+		{"transfer to anyone", (&ClusterTransfer{}).Validate(), ""},
+		{"transfer to a long name", (&ClusterTransfer{Node: long(129)}).Validate(), "node: 129 bytes"},
+		{"remove", (&ClusterRemove{Node: "n3"}).Validate(), ""},
+		{"remove nobody", (&ClusterRemove{}).Validate(), "node: 0 bytes; 1 to 128"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			switch {
+			case c.want == "" && c.fault != nil:
+				t.Errorf("refused: %v", c.fault)
+			case c.want != "" && c.fault == nil:
+				t.Errorf("let pass; want %q", c.want)
+			case c.want != "" && !strings.HasPrefix(c.fault.Message, c.want):
+				t.Errorf("%q; want %q", c.fault.Message, c.want)
+			case c.fault != nil && (c.fault.Field == "" || !strings.HasPrefix(c.fault.Message, c.fault.Field+": ")):
+				t.Errorf("field %q of %q", c.fault.Field, c.fault.Message)
+			}
+			if c.fault != nil {
+				wantCode := CodeInvalidArgument
+				if strings.Contains(c.fault.Message, "max_message_bytes") || strings.Contains(c.fault.Message, "may carry") {
+					wantCode = CodeTooLarge
+				}
+				if c.fault.Code != wantCode {
+					t.Errorf("code %s, want %s", c.fault.Code, wantCode)
+				}
+			}
+		})
+	}
+}
+
+func TestSpeaks(t *testing.T) {
+	h := Hello{Versions: []uint16{3, 1}}
+	if !h.Speaks(1) || !h.Speaks(3) || h.Speaks(2) {
+		t.Error("versions 3 and 1 are spoken, 2 is not")
+	}
+}
+
+func TestLimitsFitTogether(t *testing.T) {
+	for _, most := range []int64{1, 1000, DefaultMaxMessageBytes, HighestMaxMessageBytes} {
+		a := &Ack{Token: exampleToken, Result: &Result{Output: make([]byte, most)}}
+		bodies := MaxBatchBytes(most)
+		for range 1000 {
+			n := min(most, bodies)
+			a.Then = append(a.Then, Then{Queue: long(128), Message: Message{Body: make([]byte, n), TaskID: long(128), Kind: long(128)}})
+			if bodies -= n; bodies == 0 {
+				break
+			}
+		}
+		if f := a.Validate(most); f != nil {
+			t.Fatal(f)
+		}
+		if n := int64(len(AppendFrame(nil, TypeAck, 1, a))); n > MaxFrameBytes(most) {
+			t.Errorf("max_message_bytes %d: the largest ack has %d bytes, a frame only %d", most, n, MaxFrameBytes(most))
+		}
+		if MaxFrameBytes(most) > MaxReadBytes {
+			t.Errorf("max_message_bytes %d: frames of %d, reads of %d", most, MaxFrameBytes(most), MaxReadBytes)
+		}
+	}
+}
