@@ -81,112 +81,112 @@ type Bytes []byte
 
 // At stamps an answer with the log position it is true at.
 type At struct {
-	Index uint64 `cbor:"1,keyasint"`
-	Time  int64  `cbor:"2,keyasint"` // log time T, Unix ms
+	Index uint64 `cbor:"1,keyasint"` // log position at which it took effect; 0 where nothing was read or written
+	Time  int64  `cbor:"2,keyasint"` // log time T there, Unix ms
 }
 
 // Hello opens a connection.
 type Hello struct {
-	Versions []uint16 `cbor:"1,keyasint"`           // that the client speaks, 1–16 of them
+	Versions []uint16 `cbor:"1,keyasint"`           // that the client speaks, best first, 1–16 of them
 	Client   string   `cbor:"2,keyasint,omitempty"` // name and version for logs, ≤ 128 bytes
 }
 
 // Welcome answers Hello.
 type Welcome struct {
 	Version         uint16 `cbor:"1,keyasint"`
-	Node            string `cbor:"2,keyasint"` // the node's label
-	Cluster         string `cbor:"3,keyasint"` // cluster id, 32 hex digits; empty while not known
-	Leader          string `cbor:"4,keyasint"` // client address of the leader; empty while there is none
-	IsLeader        bool   `cbor:"5,keyasint"`
-	MaxMessageBytes int64  `cbor:"6,keyasint"`
-	MaxFrameBytes   int64  `cbor:"7,keyasint"` // a WebSocket message may not be longer
-	MaxBatch        int32  `cbor:"8,keyasint"`
+	Node            string `cbor:"2,keyasint"`  // the node's label
+	Cluster         string `cbor:"3,keyasint"`  // cluster id, 32 hex digits; empty while not known
+	Leader          string `cbor:"4,keyasint"`  // client address of the leader; empty while there is none
+	IsLeader        bool   `cbor:"5,keyasint"`  // this node is that leader
+	MaxMessageBytes int64  `cbor:"6,keyasint"`  // of one body or one result's output
+	MaxFrameBytes   int64  `cbor:"7,keyasint"`  // a WebSocket message may not be longer
+	MaxBatch        int32  `cbor:"8,keyasint"`  // messages of one batch, 1000
 	PingMillis      int64  `cbor:"9,keyasint"`  // the server pings this often
 	Server          string `cbor:"10,keyasint"` // version of the binary
 }
 
 // Fault is an error answer.
 type Fault struct {
-	Code             Code    `cbor:"1,keyasint"`
-	Message          string  `cbor:"2,keyasint"`           // what was wrong and what would be right
-	Unknown          bool    `cbor:"3,keyasint,omitempty"` // outcome: false refused (certainly not applied), true unknown
-	Retry            bool    `cbor:"4,keyasint,omitempty"` // may the same request succeed later
-	RetryAfterMillis int64   `cbor:"5,keyasint,omitempty"`
-	Leader           string  `cbor:"6,keyasint,omitempty"` // not_leader: the leader's client address
-	ID               string  `cbor:"7,keyasint,omitempty"` // already_exists: the holder's message id
-	Result           *Result `cbor:"8,keyasint,omitempty"` // already_exists: the recorded result
-	Field            string  `cbor:"9,keyasint,omitempty"` // invalid_argument: which field
-	At               *At     `cbor:"10,keyasint,omitempty"`
+	Code             Code    `cbor:"1,keyasint"`            // see the table of codes; treat an unknown one like internal
+	Message          string  `cbor:"2,keyasint"`            // what was wrong and what would be right
+	Unknown          bool    `cbor:"3,keyasint,omitempty"`  // outcome: false refused (certainly not applied), true unknown
+	Retry            bool    `cbor:"4,keyasint,omitempty"`  // may the same request succeed later
+	RetryAfterMillis int64   `cbor:"5,keyasint,omitempty"`  // wait at least this long before the retry
+	Leader           string  `cbor:"6,keyasint,omitempty"`  // not_leader: the leader's client address
+	ID               string  `cbor:"7,keyasint,omitempty"`  // already_exists: the holder's message id
+	Result           *Result `cbor:"8,keyasint,omitempty"`  // already_exists: the recorded result
+	Field            string  `cbor:"9,keyasint,omitempty"`  // invalid_argument: which field
+	At               *At     `cbor:"10,keyasint,omitempty"` // where the log refused it, if it came that far
 }
 
 // OK is plain success.
 type OK struct {
 	At        At   `cbor:"1,keyasint"`
-	Duplicate bool `cbor:"2,keyasint,omitempty"`
+	Duplicate bool `cbor:"2,keyasint,omitempty"` // it was so already
 }
 
 // Redirect tells that this node no longer serves this connection's work.
 type Redirect struct {
-	Leader string `cbor:"1,keyasint"`
-	Reason string `cbor:"2,keyasint"` // "not_leader" or "stopping"
+	Leader string `cbor:"1,keyasint"` // client address to go to; empty: try any
+	Reason string `cbor:"2,keyasint"` // "not_leader", "stopping", or "replaced": the session was attached by another connection
 }
 
 // OpenSession opens a session (Session empty) or attaches the connection to one.
 type OpenSession struct {
-	Session string `cbor:"1,keyasint,omitempty"`
+	Session string `cbor:"1,keyasint,omitempty"` // id of a session opened before; absent: a new one
 }
 
 // SessionOpened answers OpenSession.
 type SessionOpened struct {
-	Session string `cbor:"1,keyasint"`
+	Session string `cbor:"1,keyasint"` // its id, 26 characters
 	At      At     `cbor:"2,keyasint"`
 }
 
 // Request is the request id inside the session of the connection; Number 0 means none.
 type Request struct {
-	Number uint64 `cbor:"1,keyasint"`
-	Low    uint64 `cbor:"2,keyasint"`
+	Number uint64 `cbor:"1,keyasint"` // of the request, from 1; a batch of n takes n numbers from here on; 0: no request id
+	Low    uint64 `cbor:"2,keyasint"` // every number below it has been answered; ≤ Number, and all numbers are < Low + 4096
 }
 
-// Header is one name and value.
+// Header is one name and value, an array of two. At most 64 pairs a message, 16 KiB in all.
 type Header struct {
 	_     struct{} `cbor:",toarray"`
-	Name  string
-	Value string
+	Name  string   // 1–128 bytes
+	Value string   // ≤ 4096 bytes
 }
 
-// RetryPolicy overrides a queue's; see Kind names in the protocol page.
+// RetryPolicy overrides a queue's. Waits are ≤ 366 days.
 type RetryPolicy struct {
-	Kind            string  `cbor:"1,keyasint"` // "schedule", "fixed", "linear", "exponential"
-	Steps           []int64 `cbor:"2,keyasint,omitempty"`
-	InitialMillis   int64   `cbor:"3,keyasint,omitempty"`
-	MultiplierMilli int64   `cbor:"4,keyasint,omitempty"`
-	MaxMillis       int64   `cbor:"5,keyasint,omitempty"`
-	MaxAttempts     int32   `cbor:"6,keyasint,omitempty"`
-	JitterMillis    int64   `cbor:"7,keyasint,omitempty"`
+	Kind            string  `cbor:"1,keyasint"`           // "schedule", "fixed", "linear", "exponential"
+	Steps           []int64 `cbor:"2,keyasint,omitempty"` // schedule only: 1–100 waits in ms; attempts are one more
+	InitialMillis   int64   `cbor:"3,keyasint,omitempty"` // not schedule; absent: 1000
+	MultiplierMilli int64   `cbor:"4,keyasint,omitempty"` // exponential only, thousandths, 1000–100000; absent: 2000
+	MaxMillis       int64   `cbor:"5,keyasint,omitempty"` // linear and exponential: the longest wait; absent: 60000
+	MaxAttempts     int32   `cbor:"6,keyasint,omitempty"` // not schedule, 1–1000; absent: 5
+	JitterMillis    int64   `cbor:"7,keyasint,omitempty"` // up to this much is added to each wait
 }
 
 // Message is a message as a producer sends it.
 type Message struct {
-	Body          Bytes        `cbor:"1,keyasint"`
-	TaskID        string       `cbor:"2,keyasint,omitempty"`
-	Kind          string       `cbor:"3,keyasint,omitempty"`
-	ContentType   string       `cbor:"4,keyasint,omitempty"`
-	Headers       []Header     `cbor:"5,keyasint,omitempty"`
-	Priority      *uint8       `cbor:"6,keyasint,omitempty"` // absent: 4
-	Key           Bytes        `cbor:"7,keyasint,omitempty"`
-	DedupKey      Bytes        `cbor:"8,keyasint,omitempty"`
-	DelayMillis   int64        `cbor:"9,keyasint,omitempty"`
-	EnqueueAt     int64        `cbor:"10,keyasint,omitempty"` // Unix ms; only one of the two
-	TTLMillis     int64        `cbor:"11,keyasint,omitempty"`
-	TimeoutMillis int64        `cbor:"12,keyasint,omitempty"`
-	Retry         *RetryPolicy `cbor:"13,keyasint,omitempty"`
+	Body          Bytes        `cbor:"1,keyasint"`            // ≤ max_message_bytes; may be empty
+	TaskID        string       `cbor:"2,keyasint,omitempty"`  // ≤ 128 bytes; absent: the message id
+	Kind          string       `cbor:"3,keyasint,omitempty"`  // ≤ 128 bytes
+	ContentType   string       `cbor:"4,keyasint,omitempty"`  // ≤ 128 bytes; absent: application/octet-stream
+	Headers       []Header     `cbor:"5,keyasint,omitempty"`  // ≤ 64, 16 KiB in all
+	Priority      *uint8       `cbor:"6,keyasint,omitempty"`  // 0–9, 9 first; absent: 4
+	Key           Bytes        `cbor:"7,keyasint,omitempty"`  // ordering key, ≤ 256 bytes
+	DedupKey      Bytes        `cbor:"8,keyasint,omitempty"`  // ≤ 256 bytes
+	DelayMillis   int64        `cbor:"9,keyasint,omitempty"`  // ≤ 366 days
+	EnqueueAt     int64        `cbor:"10,keyasint,omitempty"` // Unix ms, ≤ 366 days ahead, the past means now; only one of the two
+	TTLMillis     int64        `cbor:"11,keyasint,omitempty"` // expires this long after its enqueue once it is not out
+	TimeoutMillis int64        `cbor:"12,keyasint,omitempty"` // one attempt may run this long in all
+	Retry         *RetryPolicy `cbor:"13,keyasint,omitempty"` // absent: the queue's
 }
 
 // Enqueue adds a batch to one queue.
 type Enqueue struct {
 	Queue    string    `cbor:"1,keyasint"`
-	Messages []Message `cbor:"2,keyasint"`
+	Messages []Message `cbor:"2,keyasint"` // 1–1000; bodies ≤ max(1 MiB, max_message_bytes) together
 	Request  Request   `cbor:"3,keyasint"`
 }
 
@@ -198,9 +198,9 @@ type Enqueued struct {
 
 // Outcome is one message's. Fault nil means success.
 type Outcome struct {
-	ID        string  `cbor:"1,keyasint,omitempty"`
+	ID        string  `cbor:"1,keyasint,omitempty"` // of the message; after a requeue the new one
 	TaskID    string  `cbor:"2,keyasint,omitempty"` // omitted where it equals ID
-	Duplicate bool    `cbor:"3,keyasint,omitempty"`
+	Duplicate bool    `cbor:"3,keyasint,omitempty"` // the dedup key was seen before; the id is the first one's
 	Result    *Result `cbor:"4,keyasint,omitempty"` // duplicate whose task has a result already
 	Fault     *Fault  `cbor:"5,keyasint,omitempty"`
 }
@@ -208,10 +208,10 @@ type Outcome struct {
 // Lease pulls messages.
 type Lease struct {
 	Queue       string  `cbor:"1,keyasint"`
-	Max         int32   `cbor:"2,keyasint"` // 1–1000
-	WaitMillis  int64   `cbor:"3,keyasint,omitempty"`
-	LeaseMillis int64   `cbor:"4,keyasint,omitempty"` // 0: the queue's
-	Worker      string  `cbor:"5,keyasint,omitempty"`
+	Max         int32   `cbor:"2,keyasint"`           // 1–1000
+	WaitMillis  int64   `cbor:"3,keyasint,omitempty"` // for the first message, ≤ 10 minutes
+	LeaseMillis int64   `cbor:"4,keyasint,omitempty"` // 100 ms–12 h; absent: the queue's
+	Worker      string  `cbor:"5,keyasint,omitempty"` // ≤ 128 bytes, host:pid:index by custom
 	Request     Request `cbor:"6,keyasint"`
 }
 
@@ -224,9 +224,9 @@ type Leased struct {
 // Delivered is a message handed out.
 type Delivered struct {
 	ID              string   `cbor:"1,keyasint"`
-	Token           string   `cbor:"2,keyasint"`
-	Attempt         int32    `cbor:"3,keyasint"`
-	LeaseLeftMillis int64    `cbor:"4,keyasint"`
+	Token           string   `cbor:"2,keyasint"` // of the lease, 52 characters; later ones of a message are greater
+	Attempt         int32    `cbor:"3,keyasint"` // from 1
+	LeaseLeftMillis int64    `cbor:"4,keyasint"` // when the server wrote it; count from its arrival on a monotonic clock
 	Body            Bytes    `cbor:"5,keyasint"`
 	TaskID          string   `cbor:"6,keyasint,omitempty"` // omitted where it equals ID
 	Kind            string   `cbor:"7,keyasint,omitempty"`
@@ -234,9 +234,9 @@ type Delivered struct {
 	Headers         []Header `cbor:"9,keyasint,omitempty"`
 	Priority        uint8    `cbor:"10,keyasint"`
 	Key             Bytes    `cbor:"11,keyasint,omitempty"`
-	EnqueuedAt      int64    `cbor:"12,keyasint"`
-	TimeoutMillis   int64    `cbor:"13,keyasint,omitempty"`
-	Redrives        int32    `cbor:"14,keyasint,omitempty"`
+	EnqueuedAt      int64    `cbor:"12,keyasint"`           // Unix ms, log time
+	TimeoutMillis   int64    `cbor:"13,keyasint,omitempty"` // of this attempt in all
+	Redrives        int32    `cbor:"14,keyasint,omitempty"` // how often it came back from the dead
 	Queue           string   `cbor:"15,keyasint,omitempty"` // in peeks of results; omitted in deliveries
 }
 
@@ -244,9 +244,9 @@ type Delivered struct {
 type Subscribe struct {
 	Sub         uint32 `cbor:"1,keyasint"` // the client's number for it within the session, ≥ 1
 	Queue       string `cbor:"2,keyasint"`
-	Credit      int32  `cbor:"3,keyasint"` // window, 0–10000; 0 pauses
-	LeaseMillis int64  `cbor:"4,keyasint,omitempty"`
-	Worker      string `cbor:"5,keyasint,omitempty"`
+	Credit      int32  `cbor:"3,keyasint"`           // window, 0–10000; 0 pauses
+	LeaseMillis int64  `cbor:"4,keyasint,omitempty"` // 100 ms–12 h; absent: the queue's
+	Worker      string `cbor:"5,keyasint,omitempty"` // ≤ 128 bytes
 }
 
 // Delivery carries leased messages of a subscription.
@@ -258,13 +258,13 @@ type Delivery struct {
 // Credit sets a subscription's window.
 type Credit struct {
 	Sub    uint32 `cbor:"1,keyasint"`
-	Credit int32  `cbor:"2,keyasint"`
+	Credit int32  `cbor:"2,keyasint"` // the new window, 0–10000; 0 pauses
 }
 
 // LeaseGone lists tokens that are no longer valid.
 type LeaseGone struct {
 	Sub    uint32   `cbor:"1,keyasint"`
-	Tokens []string `cbor:"2,keyasint"`
+	Tokens []string `cbor:"2,keyasint"` // ≤ 10000
 }
 
 // Unsubscribe ends a subscription: no new deliveries; what is out stays out until answered, resumed or expired.
@@ -275,14 +275,14 @@ type Unsubscribe struct {
 // Started tells which deliveries a handler has taken. It is sent before the handler is called.
 type Started struct {
 	Sub    uint32   `cbor:"1,keyasint"`
-	Tokens []string `cbor:"2,keyasint"`
+	Tokens []string `cbor:"2,keyasint"` // ≤ 10000
 }
 
 // Resume re-establishes a consumer after a reconnect: Subscribe plus the tokens still in the client's hands.
 type Resume struct {
 	Subscribe Subscribe `cbor:"1,keyasint"`
 	Started   []string  `cbor:"2,keyasint"` // a handler has them
-	Held      []string  `cbor:"3,keyasint"` // received, not yet taken
+	Held      []string  `cbor:"3,keyasint"` // received, not yet taken; ≤ 10000 in both lists together
 }
 
 // Resumed answers Resume: Lost are those of the given tokens that are no longer live.
@@ -293,8 +293,8 @@ type Resumed struct {
 
 // Result is what a worker returns, or what was recorded.
 type Result struct {
-	Output         Bytes  `cbor:"1,keyasint"`
-	ContentType    string `cbor:"2,keyasint,omitempty"`
+	Output         Bytes  `cbor:"1,keyasint"`           // ≤ max_message_bytes; may be empty
+	ContentType    string `cbor:"2,keyasint,omitempty"` // ≤ 128 bytes
 	TaskID         string `cbor:"3,keyasint,omitempty"` // from here on: recorded results only
 	Queue          string `cbor:"4,keyasint,omitempty"`
 	Kind           string `cbor:"5,keyasint,omitempty"`
@@ -302,7 +302,7 @@ type Result struct {
 	Attempts       int32  `cbor:"7,keyasint,omitempty"`
 	DurationMillis int64  `cbor:"8,keyasint,omitempty"`
 	Worker         string `cbor:"9,keyasint,omitempty"`
-	RecordedAt     int64  `cbor:"10,keyasint,omitempty"`
+	RecordedAt     int64  `cbor:"10,keyasint,omitempty"` // Unix ms, log time
 	MessageID      string `cbor:"11,keyasint,omitempty"`
 }
 
@@ -310,7 +310,7 @@ type Result struct {
 type Ack struct {
 	Token  string  `cbor:"1,keyasint"`
 	Result *Result `cbor:"2,keyasint,omitempty"` // Output and ContentType only
-	Then   []Then  `cbor:"3,keyasint,omitempty"`
+	Then   []Then  `cbor:"3,keyasint,omitempty"` // ≤ 1000, within a batch's bytes; all of them or the ack is refused
 }
 
 // Then is a message enqueued in the same log entry as the ack.
@@ -329,28 +329,28 @@ type Acked struct {
 // Nack ends a lease with failure.
 type Nack struct {
 	Token       string `cbor:"1,keyasint"`
-	Error       string `cbor:"2,keyasint,omitempty"`
-	DelayMillis *int64 `cbor:"3,keyasint,omitempty"` // absent: by the retry policy
-	Permanent   bool   `cbor:"4,keyasint,omitempty"`
+	Error       string `cbor:"2,keyasint,omitempty"` // the first 4096 bytes are kept
+	DelayMillis *int64 `cbor:"3,keyasint,omitempty"` // 0 to 366 days; absent: by the retry policy
+	Permanent   bool   `cbor:"4,keyasint,omitempty"` // dead at once, whatever attempts are left
 }
 
 // Nacked answers Nack.
 type Nacked struct {
 	Dead  bool  `cbor:"1,keyasint,omitempty"` // else it is retrying, due at DueAt
-	DueAt int64 `cbor:"2,keyasint,omitempty"`
+	DueAt int64 `cbor:"2,keyasint,omitempty"` // Unix ms, log time
 	At    At    `cbor:"3,keyasint"`
 }
 
 // Extend sets the lease's deadline to LeaseMillis from now.
 type Extend struct {
 	Token       string `cbor:"1,keyasint"`
-	LeaseMillis int64  `cbor:"2,keyasint,omitempty"` // 0: the queue's
+	LeaseMillis int64  `cbor:"2,keyasint,omitempty"` // 100 ms–12 h; absent: the queue's
 }
 
 // Extended answers Extend.
 type Extended struct {
-	LeaseLeftMillis int64 `cbor:"1,keyasint"`
-	Cancelled       bool  `cbor:"2,keyasint,omitempty"`
+	LeaseLeftMillis int64 `cbor:"1,keyasint"`           // may be less than asked for: never beyond the attempt's timeout
+	Cancelled       bool  `cbor:"2,keyasint,omitempty"` // the task was cancelled: stop
 	At              At    `cbor:"3,keyasint"`
 }
 
@@ -361,23 +361,23 @@ type Release struct {
 
 // TaskRef names a task: by queue and task id, or by a broker id alone.
 type TaskRef struct {
-	Queue  string `cbor:"1,keyasint,omitempty"`
-	TaskID string `cbor:"2,keyasint"`
+	Queue  string `cbor:"1,keyasint,omitempty"` // absent only where the task id is a broker's
+	TaskID string `cbor:"2,keyasint"`           // 1–128 bytes
 }
 
 // ResultGet asks for a task's result.
 type ResultGet struct {
 	Task       TaskRef `cbor:"1,keyasint"`
-	WaitMillis int64   `cbor:"2,keyasint,omitempty"`
-	Stale      bool    `cbor:"3,keyasint,omitempty"`
+	WaitMillis int64   `cbor:"2,keyasint,omitempty"` // ≤ 10 minutes
+	Stale      bool    `cbor:"3,keyasint,omitempty"` // this node's own view will do, as of At
 }
 
-// ResultIs answers ResultGet. Exactly one of: Result (succeeded; Output may be absent when none was given: HasOutput
-// false), Dead (the dead letter). A wait that ran out is a timeout fault.
+// ResultIs answers ResultGet. Status "succeeded" comes with Result where one was given or recorded (HasOutput says that
+// the worker gave an output), "dead" with Dead, the dead letter. A wait that ran out is a timeout fault.
 type ResultIs struct {
 	Status    string  `cbor:"1,keyasint"` // "succeeded" or "dead"
 	Result    *Result `cbor:"2,keyasint,omitempty"`
-	HasOutput bool    `cbor:"3,keyasint,omitempty"`
+	HasOutput bool    `cbor:"3,keyasint,omitempty"` // Result.Output is what the worker gave, be it empty
 	Dead      *Task   `cbor:"4,keyasint,omitempty"`
 	At        At      `cbor:"5,keyasint"`
 }
@@ -573,9 +573,9 @@ type Node struct {
 	Alive      bool   `cbor:"5,keyasint"`
 	ClientAddr string `cbor:"6,keyasint"`
 	RaftAddr   string `cbor:"7,keyasint"`
-	Applied    uint64 `cbor:"8,keyasint"`
-	Version    string `cbor:"9,keyasint"`
-	LastLog    uint64 `cbor:"10,keyasint"`
+	Applied    uint64 `cbor:"8,keyasint"`  // log index its state is at
+	Version    string `cbor:"9,keyasint"`  // of its binary
+	LastLog    uint64 `cbor:"10,keyasint"` // log index its log reaches to
 }
 
 // ClusterVerify has no fields.
