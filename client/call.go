@@ -1,0 +1,513 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+// Back-off of calls that are tried again on a living connection.
+const (
+	retryBase  = 20 * time.Millisecond
+	retryMax   = time.Second
+	retryAfter = 5 * time.Second // at most this much of a server's retry_after is honoured
+)
+
+// callState is where a call is. Under c.mu.
+type callState uint8
+
+const (
+	callQueued   callState = iota // in plain, fresh or again
+	callSent                      // in byTag
+	callWaiting                   // in later
+	callAnswered                  // the reader has its answer in hands
+	callDone                      // ended: its result is set, or nobody waits for it any more
+)
+
+// call is one request on its way. Fields are guarded by Client.mu, but for those that only the goroutine which has
+// taken the call to callAnswered or callDone touches.
+type call struct {
+	typ      wire.Type
+	body     any
+	rebuild  func() any    // makes body at each sending, under c.mu; for bodies that must be up to date
+	req      *wire.Request // in body; nil: the request carries no number
+	count    uint64        // numbers it takes
+	size     int           // upper estimate of the encoded bytes
+	bound    *conn         // belongs to this connection and dies with it
+	keepLate bool          // stays in byTag when abandoned, for late
+	settles  string        // the token whose lease this ends, when it succeeds
+	noWait   bool          // a timeout answer is an answer, not an unknown outcome to be tried again
+
+	state      callState
+	number     uint64 // first request number, 0: none yet
+	tag        uint64 // of the last sending
+	sends      int    // under the present number
+	unresolved int    // of those, how many may have been or may yet be applied
+	tries      int    // refusals and unknowns in a row, for the back-off
+	cancelled  bool   // whoever waits wants it ended at the next decision
+	deadline   int64  // c.now() at which it ends; 0: its caller ends it
+	retryAt    int64  // while callWaiting
+	last       error  // the last refusal or unknown answer
+
+	// How it ends: exactly one of the three.
+	answer func(wire.Raw) error // decodes the answer on the reader's goroutine, must copy what it keeps
+	late   func(wire.Raw)       // gets an answer that came after the call was abandoned
+	done   chan struct{}        // closed when err is set
+	notify func(error)          // instead of done
+	err    error
+
+	batch *batch // TypeEnqueue: the messages of the request
+
+	ack     wire.Ack // TypeAck: the body
+	ackDone func(Acked, error)
+}
+
+// run is a call's ending, to be carried out without the lock.
+type run func()
+
+func runAll(rs []run) {
+	for _, r := range rs {
+		r()
+	}
+}
+
+// do sends one call and waits for its answer, its context, or the default time-out (plus extra).
+func (c *Client) do(ctx context.Context, cl *call, extra time.Duration) error {
+	if err := ctx.Err(); err != nil {
+		return ended(context.Cause(ctx), false, true, nil)
+	}
+	cl.done = make(chan struct{})
+	if _, ok := ctx.Deadline(); !ok {
+		cl.deadline = c.now() + int64(c.o.Timeout+extra)
+	}
+	if err := c.submit(cl); err != nil {
+		return err
+	}
+	select {
+	case <-cl.done:
+	case <-ctx.Done():
+		c.abandon(cl, context.Cause(ctx))
+		<-cl.done
+	}
+	return cl.err
+}
+
+// submit queues a call.
+func (c *Client) submit(cl *call) error {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return ErrClosed
+	}
+	if cl.ackDone != nil {
+		if c.acks >= maxAcks && cl.done == nil {
+			c.mu.Unlock()
+			return &Error{Code: wire.CodeOverloaded, Message: "65536 acks without an answer: wait for some", Retry: true}
+		}
+		c.acks++
+	}
+	c.queueLocked(cl)
+	c.mu.Unlock()
+	return nil
+}
+
+func (c *Client) queueLocked(cl *call) {
+	cl.state = callQueued
+	switch {
+	case cl.req == nil:
+		c.plain.pushBack(cl)
+	case cl.number != 0:
+		c.again.insertByNumber(cl)
+	default:
+		c.fresh.pushBack(cl)
+	}
+	c.watchDeadline(cl.deadline)
+	c.wakeWriter()
+}
+
+// abandon ends a call early for its caller. If its answer is being handled right now, the call ends with that instead.
+func (c *Client) abandon(cl *call, cause error) {
+	c.mu.Lock()
+	if cl.state == callDone {
+		c.mu.Unlock()
+		return
+	}
+	cl.cancelled = true
+	if cl.state == callAnswered {
+		c.mu.Unlock()
+		return
+	}
+	r := c.endLocked(cl, ended(cause, cl.unresolved > 0, c.conn != nil, c.lastOf(cl)))
+	c.mu.Unlock()
+	r()
+}
+
+func (c *Client) lastOf(cl *call) error {
+	if cl.last != nil {
+		return cl.last
+	}
+	return c.lastErr
+}
+
+// endLocked ends a call that is queued, waiting or sent, with an error. Its number counts as answered: the server never
+// executes it once low has passed it, and may have executed it before.
+func (c *Client) endLocked(cl *call, err error) run {
+	switch cl.state {
+	case callQueued:
+		c.deadQueued++
+	case callSent:
+		if !cl.keepLate {
+			delete(c.byTag, cl.tag)
+		}
+	}
+	cl.state = callDone
+	c.retireLocked(cl)
+	c.compactLocked()
+	return c.finish(cl, err)
+}
+
+// finish makes the ending of a call that has been taken to callDone.
+func (c *Client) finish(cl *call, err error) run {
+	if cl.settles != "" {
+		c.settledLocked(cl.settles, err)
+	}
+	switch {
+	case cl.batch != nil:
+		return c.finishBatchLocked(cl, err)
+	case cl.ackDone != nil:
+		f := cl.ackDone
+		c.acks--
+		c.settledLocked(cl.ack.Token, err)
+		c.idleLocked()
+		return func() { f(Acked{}, err) }
+	case cl.notify != nil:
+		f := cl.notify
+		return func() { f(err) }
+	default:
+		cl.err = err
+		done := cl.done
+		return func() { close(done) }
+	}
+}
+
+// answered takes an answer (or fault) to a tag.
+func (c *Client) answered(cn *conn, raw wire.Raw) error {
+	c.mu.Lock()
+	cl := c.byTag[raw.Tag]
+	if cl == nil {
+		c.mu.Unlock()
+		return nil // abandoned: nobody waits for it
+	}
+	delete(c.byTag, raw.Tag)
+	if cl.state == callDone { // abandoned, but its late answer matters
+		c.mu.Unlock()
+		if cl.late != nil && raw.Type != wire.TypeFault {
+			cl.late(raw)
+		}
+		return nil
+	}
+	cl.state = callAnswered
+	c.mu.Unlock()
+	cn.productive.Store(true)
+
+	if raw.Type == wire.TypeFault {
+		var f wire.Fault
+		if err := raw.Decode(&f); err != nil {
+			c.fail(cl, err)
+			return err
+		}
+		c.refused(cn, cl, &f)
+		return nil
+	}
+	if want := answerType(cl.typ); raw.Type != want {
+		err := protocolError("frame type %d answers type %d, want %d", raw.Type, cl.typ, want)
+		c.fail(cl, err)
+		return err
+	}
+	switch {
+	case cl.batch != nil:
+		return c.enqueued(cn, cl, raw)
+	case cl.ackDone != nil:
+		return c.acked(cn, cl, raw)
+	}
+	var err error
+	if cl.answer != nil {
+		err = cl.answer(raw)
+	}
+	c.mu.Lock()
+	cl.state = callDone
+	c.retireLocked(cl)
+	r := c.finish(cl, err)
+	c.mu.Unlock()
+	r()
+	return err
+}
+
+// fail ends an answered call whose answer could not be understood: it may have been applied.
+func (c *Client) fail(cl *call, err error) {
+	c.mu.Lock()
+	cl.state = callDone
+	c.retireLocked(cl)
+	r := c.finish(cl, &Error{Code: wire.CodeInternal, Message: "the answer could not be understood", Unknown: true, cause: err})
+	c.mu.Unlock()
+	r()
+}
+
+// refused decides what a fault means for a call: again under the same number, again under a new one, or the end.
+func (c *Client) refused(cn *conn, cl *call, f *wire.Fault) {
+	e := errorOf(f)
+	c.mu.Lock()
+	var rs []run
+	end := func(err error) {
+		cl.state = callDone
+		c.retireLocked(cl)
+		rs = append(rs, c.finish(cl, err))
+	}
+	switch {
+	case f.Code == wire.CodeNotLeader || f.Code == wire.CodeNoLeader:
+		// Nothing happened to this sending; the connection is of no use any more. What was sent is sent again from
+		// requeueLocked when it is taken down.
+		cl.unresolved--
+		cl.last = e
+		cn.failLocked(e, f.Leader)
+		c.againLocked(cl, e, &rs)
+	case f.Code == wire.CodeSessionExpired && cl.batch == nil && cl.typ == wire.TypeOpenSession:
+		c.sessionGone = true
+		cn.failLocked(e, cn.addr)
+		end(e)
+	case f.Code == wire.CodeSessionExpired:
+		c.sessionGone = true
+		cn.failLocked(e, cn.addr)
+		if cl.unresolved > 1 { // an earlier sending may have been applied
+			end(e)
+			break
+		}
+		c.renumberLocked(cl)
+		c.againLocked(cl, e, &rs)
+	case f.Code == wire.CodeTimeout && !cl.noWait:
+		c.laterLocked(cl, e, &rs)
+	case f.Retry && !f.Unknown && !c.o.FailWhenFull && f.Code != wire.CodeTimeout:
+		if f.Code == wire.CodeQueueFull {
+			cl.unresolved = 0 // judged in the log, so it is this number's outcome
+		} else {
+			cl.unresolved--
+		}
+		if cl.unresolved == 0 {
+			c.renumberLocked(cl)
+		}
+		c.laterLocked(cl, e, &rs)
+	default:
+		if cl.unresolved > 1 && !f.Unknown && f.Retry {
+			e.Unknown = true // refused this time, but an earlier sending is unaccounted for
+		}
+		end(e)
+	}
+	c.mu.Unlock()
+	runAll(rs)
+}
+
+// renumberLocked gives up a call's number: it will be sent under a new one.
+func (c *Client) renumberLocked(cl *call) {
+	if cl.number == 0 {
+		cl.sends, cl.unresolved = 0, 0
+		return
+	}
+	for i := c.ringHead; i < len(c.ring); i++ {
+		if c.ring[i] == cl {
+			c.ring[i] = nil
+			break
+		}
+	}
+	cl.number, cl.sends, cl.unresolved = 0, 0, 0
+	c.trimRingLocked()
+}
+
+// againLocked queues an answered call for the next connection.
+func (c *Client) againLocked(cl *call, e error, rs *[]run) {
+	if cl.cancelled || c.closed || (cl.bound != nil && cl.bound.failed) {
+		cl.state = callDone
+		c.retireLocked(cl)
+		*rs = append(*rs, c.finish(cl, e))
+		return
+	}
+	cl.state = callQueued
+	if !c.dropCancelledLocked(cl, e, rs) {
+		return
+	}
+	switch {
+	case cl.req == nil:
+		c.plain.pushFront(cl)
+	case cl.number == 0:
+		c.fresh.pushFront(cl)
+	default:
+		c.again.insertByNumber(cl)
+	}
+}
+
+// laterLocked lets an answered call wait before it is sent again.
+func (c *Client) laterLocked(cl *call, e *Error, rs *[]run) {
+	cl.last = e
+	if cl.cancelled || c.closed || (cl.bound != nil && cl.bound.failed) {
+		cl.state = callDone
+		c.retireLocked(cl)
+		*rs = append(*rs, c.finish(cl, e))
+		return
+	}
+	cl.state = callWaiting
+	if !c.dropCancelledLocked(cl, e, rs) {
+		return
+	}
+	cl.tries++
+	cl.retryAt = c.now() + int64(c.jit.wait(cl.tries, retryBase, retryMax, min(e.RetryAfter, retryAfter)))
+	c.later = append(c.later, cl)
+	c.watchDeadline(cl.retryAt)
+}
+
+// retireLocked takes a call's numbers off the unanswered ones.
+func (c *Client) retireLocked(cl *call) {
+	if cl.number == 0 {
+		return
+	}
+	cl.number = 0
+	c.trimRingLocked()
+}
+
+// trimRingLocked moves low over everything that is answered.
+func (c *Client) trimRingLocked() {
+	h := c.ringHead
+	for h < len(c.ring) && (c.ring[h] == nil || c.ring[h].number == 0) {
+		c.ring[h] = nil
+		h++
+	}
+	if h == c.ringHead {
+		return
+	}
+	c.ringHead = h
+	if h == len(c.ring) {
+		c.ring, c.ringHead = c.ring[:0], 0
+	} else if h > 1024 && h > len(c.ring)/2 {
+		n := copy(c.ring, c.ring[h:])
+		clear(c.ring[n:])
+		c.ring, c.ringHead = c.ring[:n], 0
+	}
+	if c.stalled {
+		c.stalled = false
+		c.wakeWriter()
+	}
+}
+
+// lowLocked is the lowest number without an answer.
+func (c *Client) lowLocked() uint64 {
+	if c.ringHead < len(c.ring) {
+		return c.ring[c.ringHead].number
+	}
+	return c.next
+}
+
+// numberLocked gives a call its numbers, or reports that the window is full.
+func (c *Client) numberLocked(cl *call) bool {
+	if c.next+cl.count > c.lowLocked()+wire.MaxRequestSpan {
+		return false
+	}
+	cl.number = c.next
+	c.next += cl.count
+	c.ring = append(c.ring, cl)
+	return true
+}
+
+// compactLocked drops ended calls from the queues when they are many, so that callers who give up early cannot make
+// them grow.
+func (c *Client) compactLocked() {
+	if c.deadQueued < 64 || c.deadQueued < (c.plain.len()+c.fresh.len()+c.again.len())/2 {
+		return
+	}
+	c.plain.compact()
+	c.fresh.compact()
+	c.again.compact()
+	c.deadQueued = 0
+}
+
+// fifo is a queue of calls.
+type fifo struct {
+	a    []*call
+	head int
+}
+
+func (q *fifo) len() int { return len(q.a) - q.head }
+
+func (q *fifo) pushBack(cl *call) { q.a = append(q.a, cl) }
+
+func (q *fifo) pushFront(cl *call) {
+	if q.head > 0 {
+		q.head--
+		q.a[q.head] = cl
+		return
+	}
+	q.a = slices.Insert(q.a, 0, cl)
+}
+
+// insertByNumber keeps the queue ascending.
+func (q *fifo) insertByNumber(cl *call) {
+	i := len(q.a)
+	for i > q.head && q.a[i-1].number > cl.number {
+		i--
+	}
+	q.a = slices.Insert(q.a, i, cl)
+}
+
+// front is the first call that has not ended, or nil.
+func (q *fifo) front() *call {
+	for q.head < len(q.a) {
+		if cl := q.a[q.head]; cl.state == callQueued {
+			return cl
+		}
+		q.pop()
+	}
+	return nil
+}
+
+func (q *fifo) pop() {
+	q.a[q.head] = nil
+	q.head++
+	if q.head == len(q.a) {
+		q.a, q.head = q.a[:0], 0
+	} else if q.head > 1024 && q.head > len(q.a)/2 {
+		n := copy(q.a, q.a[q.head:])
+		clear(q.a[n:])
+		q.a, q.head = q.a[:n], 0
+	}
+}
+
+func (q *fifo) compact() {
+	n := 0
+	for _, cl := range q.a[q.head:] {
+		if cl.state == callQueued {
+			q.a[n] = cl
+			n++
+		}
+	}
+	clear(q.a[n:])
+	q.a, q.head = q.a[:n], 0
+}
+
+// answerType is what type of frame answers a request.
+func answerType(t wire.Type) wire.Type {
+	switch t {
+	case wire.TypeSubscribe, wire.TypeCredit, wire.TypeUnsubscribe, wire.TypeRelease, wire.TypeQueueCreate,
+		wire.TypeQueueSet, wire.TypeQueueDelete, wire.TypeClusterTransfer, wire.TypeClusterRemove:
+		return wire.TypeOK
+	case wire.TypeQueuePurge, wire.TypeDeadPurge:
+		return wire.TypeCounted
+	case wire.TypeDeadList:
+		return wire.TypeTasks
+	case wire.TypeDeadGet:
+		return wire.TypeTaskIs
+	case wire.TypeDeadRequeue, wire.TypeDeadDelete:
+		return wire.TypeEnqueued
+	case wire.TypeResultPush:
+		return wire.TypeAcked
+	}
+	return t + 1
+}

@@ -1,0 +1,2 @@
+// Package client is the Go SDK of Quorate.
+package client

@@ -1,0 +1,185 @@
+package client
+
+import (
+	"context"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+// QueueOptions are a queue's settings; zero values mean the broker's defaults.
+type QueueOptions struct {
+	Lease           time.Duration // default 30 s
+	Retry           *RetryPolicy
+	MaxDead         int64         // dead letters kept; default 1,000,000
+	DeadOverflow    string        // "refuse" (default) or "drop_oldest"
+	DeadRetention   time.Duration // default 30 days
+	DedupWindow     time.Duration // default 24 h
+	DedupMaxKeys    int64         // default 1,000,000
+	ResultTTL       time.Duration // default 24 h
+	MaxResultsBytes int64         // default 256 MiB
+}
+
+func (o *QueueOptions) wire() wire.QueueOptions {
+	return wire.QueueOptions{
+		LeaseMillis: millis(o.Lease), Retry: o.Retry.wire(), MaxDead: o.MaxDead, DeadOverflow: o.DeadOverflow,
+		DeadRetentionMillis: millis(o.DeadRetention), DedupWindowMillis: millis(o.DedupWindow), DedupMaxKeys: o.DedupMaxKeys,
+		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
+	}
+}
+
+// QueueInfo is a queue's options and counters.
+type QueueInfo struct {
+	Name          string
+	Options       QueueOptions
+	Pending       int64 // ready
+	Processing    int64 // leased
+	Scheduled     int64
+	Retrying      int64
+	Dead          int64
+	Bytes         int64
+	Results       int64
+	ResultBytes   int64
+	DedupKeys     int64
+	Tombstones    int64
+	OldestAge     time.Duration
+	AvgProcessing time.Duration
+	Totals        map[string]int64 // since the queue was made: enqueued, acked, nacked, …
+}
+
+func queueOf(w *wire.QueueInfo) QueueInfo {
+	o := &w.Options
+	return QueueInfo{
+		Name: w.Name,
+		Options: QueueOptions{
+			Lease: time.Duration(o.LeaseMillis) * time.Millisecond, Retry: retryOf(o.Retry), MaxDead: o.MaxDead,
+			DeadOverflow: o.DeadOverflow, DeadRetention: time.Duration(o.DeadRetentionMillis) * time.Millisecond,
+			DedupWindow: time.Duration(o.DedupWindowMillis) * time.Millisecond, DedupMaxKeys: o.DedupMaxKeys,
+			ResultTTL: time.Duration(o.ResultTTLMillis) * time.Millisecond, MaxResultsBytes: o.MaxResultsBytes,
+		},
+		Pending: w.Pending, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
+		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones,
+		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,
+		AvgProcessing: time.Duration(w.AvgProcessingMillis) * time.Millisecond, Totals: w.Totals,
+	}
+}
+
+// sendRequest asks with a request number: body's Request is req, taking count numbers.
+func sendRequest[T any](ctx context.Context, c *Client, t wire.Type, body any, req *wire.Request, count, size int, take func(*T) error) error {
+	return c.do(ctx, &call{
+		typ: t, body: body, req: req, count: uint64(count), size: 256 + size,
+		answer: func(raw wire.Raw) error {
+			var v T
+			if err := raw.Decode(&v); err != nil {
+				return err
+			}
+			if take == nil {
+				return nil
+			}
+			return take(&v)
+		},
+	}, 0)
+}
+
+// ask sends what carries no number.
+func ask[T any](ctx context.Context, c *Client, t wire.Type, body any, take func(*T) error) error {
+	return sendRequest(ctx, c, t, body, nil, 0, 1024, take)
+}
+
+// firstRequest stands for the request id in checks made before there is one.
+var firstRequest = wire.Request{Number: 1, Low: 1}
+
+func (c *Client) writeQueue(ctx context.Context, t wire.Type, name string, o QueueOptions) error {
+	b := &wire.QueueWrite{Queue: name, Options: o.wire(), Request: firstRequest}
+	if f := b.Validate(); f != nil {
+		return errorOf(f)
+	}
+	return sendRequest[wire.OK](ctx, c, t, b, &b.Request, 1, 2048, nil)
+}
+
+// CreateQueue makes a queue. One that exists with the same options is success, with others ErrAlreadyExists.
+func (c *Client) CreateQueue(ctx context.Context, name string, o QueueOptions) error {
+	return c.writeQueue(ctx, wire.TypeQueueCreate, name, o)
+}
+
+// SetQueue replaces a queue's options; they apply at once.
+func (c *Client) SetQueue(ctx context.Context, name string, o QueueOptions) error {
+	return c.writeQueue(ctx, wire.TypeQueueSet, name, o)
+}
+
+// DeleteQueue removes a queue and all that belongs to it.
+func (c *Client) DeleteQueue(ctx context.Context, name string) error {
+	b := &wire.QueueRef{Queue: name, Request: firstRequest}
+	if f := b.Validate(); f != nil {
+		return errorOf(f)
+	}
+	return sendRequest[wire.OK](ctx, c, wire.TypeQueueDelete, b, &b.Request, 1, 0, nil)
+}
+
+// PurgeQueue removes all messages of a queue that are not out, and tells how many.
+func (c *Client) PurgeQueue(ctx context.Context, name string) (int64, error) {
+	return c.purge(ctx, wire.TypeQueuePurge, name)
+}
+
+func (c *Client) purge(ctx context.Context, t wire.Type, name string) (n int64, err error) {
+	b := &wire.QueueRef{Queue: name, Request: firstRequest}
+	if f := b.Validate(); f != nil {
+		return 0, errorOf(f)
+	}
+	err = sendRequest(ctx, c, t, b, &b.Request, 1, 0, func(v *wire.Counted) error { n = v.Count; return nil })
+	return n, err
+}
+
+// Queues lists queues by name, at most limit (1–1000, 0: 100) after the cursor; next is the cursor for more, empty at the
+// end.
+func (c *Client) Queues(ctx context.Context, after string, limit int) (qs []QueueInfo, next string, err error) {
+	b := &wire.QueueList{After: after, Limit: int32(min(limit, 1<<30))}
+	if f := b.Validate(); f != nil {
+		return nil, "", errorOf(f)
+	}
+	err = ask(ctx, c, wire.TypeQueueList, b, func(v *wire.Queues) error {
+		qs, next = make([]QueueInfo, len(v.Queues)), v.Next
+		for i := range v.Queues {
+			qs[i] = queueOf(&v.Queues[i])
+		}
+		return nil
+	})
+	return qs, next, err
+}
+
+// Queue reads a queue's options and counters.
+func (c *Client) Queue(ctx context.Context, name string) (q QueueInfo, err error) {
+	b := &wire.QueueRef{Queue: name}
+	if f := wire.CheckQueue("queue", name); f != nil {
+		return QueueInfo{}, errorOf(f)
+	}
+	err = ask(ctx, c, wire.TypeQueueShow, b, func(v *wire.QueueIs) error { q = queueOf(&v.Queue); return nil })
+	return q, err
+}
+
+// PeekOptions choose what Peek shows.
+type PeekOptions struct {
+	State string // "pending" (default), "processing", "scheduled" or "retrying"
+	Limit int    // 1–1000; 0: 10
+	After string // cursor
+}
+
+// Peek looks at live messages without leasing them. next is the cursor for more, empty at the end.
+func (c *Client) Peek(ctx context.Context, queue string, o PeekOptions) (ts []Task, next string, err error) {
+	b := &wire.Peek{Queue: queue, State: o.State, Limit: int32(min(o.Limit, 1<<30)), After: o.After}
+	if f := b.Validate(); f != nil {
+		return nil, "", errorOf(f)
+	}
+	return c.tasks(ctx, wire.TypePeek, b)
+}
+
+func (c *Client) tasks(ctx context.Context, t wire.Type, body any) (ts []Task, next string, err error) {
+	err = ask(ctx, c, t, body, func(v *wire.Tasks) error {
+		ts, next = make([]Task, len(v.Tasks)), v.Next
+		for i := range v.Tasks {
+			ts[i] = *taskOf(&v.Tasks[i])
+		}
+		return nil
+	})
+	return ts, next, err
+}
