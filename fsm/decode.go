@@ -185,6 +185,10 @@ func (d *Decoder) uvarint() uint64 {
 }
 
 func (d *Decoder) longUvarint() uint64 {
+	if b := d.data[d.pos:]; len(b) >= 2 && b[1] < 0x80 && b[1] > 0 { // lengths of bodies
+		d.pos += 2
+		return uint64(b[0]&0x7F) | uint64(b[1])<<7
+	}
 	v, n := binary.Uvarint(d.data[d.pos:])
 	switch {
 	case n == 0:
@@ -208,9 +212,13 @@ func (d *Decoder) varint() int64 {
 
 // set is a signed number behind a presence bit: never zero.
 func (d *Decoder) set(present bool) int64 {
-	if !present {
-		return 0
+	if present {
+		return d.present()
 	}
+	return 0
+}
+
+func (d *Decoder) present() int64 {
 	v := d.varint()
 	if v == 0 {
 		d.fail("%s: a field that is present is zero", opNames[d.op])
@@ -228,6 +236,18 @@ func (d *Decoder) int32(v int64) int32 {
 
 // bytes is a length and that many bytes of the entry, nil for none.
 func (d *Decoder) bytes() []byte {
+	if p := d.pos + 1; p <= len(d.data) {
+		if n := int(d.data[p-1]); n < 0x80 && n <= len(d.data)-p {
+			if d.pos = p + n; n == 0 {
+				return nil
+			}
+			return d.data[p : p+n : p+n]
+		}
+	}
+	return d.longBytes()
+}
+
+func (d *Decoder) longBytes() []byte {
 	n := d.uvarint()
 	if n == 0 {
 		return nil
@@ -242,9 +262,13 @@ func (d *Decoder) bytes() []byte {
 }
 
 func (d *Decoder) setBytes(present bool) []byte {
-	if !present {
-		return nil
+	if present {
+		return d.presentBytes()
 	}
+	return nil
+}
+
+func (d *Decoder) presentBytes() []byte {
 	b := d.bytes()
 	if len(b) == 0 {
 		d.fail("%s: a field that is present is empty", opNames[d.op])
@@ -340,6 +364,13 @@ func (d *Decoder) message(m *Message) {
 		copy(m.DedupContent[:], d.raw(16))
 	} else {
 		m.DedupKey, m.DedupContent = [16]byte{}, [16]byte{}
+	}
+	if f < msgDelay { // as most are
+		m.DelayMillis, m.DueAt, m.TTLMillis, m.TimeoutMillis = 0, 0, 0, 0
+		if m.Retry.Kind != RetryDefault || retryBits(&m.Retry) != 0 {
+			m.Retry = RetryPolicy{Steps: m.Retry.Steps[:0]}
+		}
+		return
 	}
 	m.DelayMillis = d.set(f&msgDelay != 0)
 	m.DueAt = d.set(f&msgDueAt != 0)
