@@ -16,6 +16,7 @@ const (
 	largeRound = 64 << 10
 	largeSize  = 1<<24 - 1 // in a head: the size is the chunk's to know
 	spareMax   = 16        // empty chunks kept in hand
+	spareLarge = 16 << 20  // bytes of large mappings kept in hand
 	ownerBits  = 40
 )
 
@@ -46,6 +47,8 @@ type Arena struct {
 	taken   uint64     // pins ever taken
 	limbo   []limbo    // empty chunks that pins may still read, oldest first
 	spare   []*chunk   // empty ones in hand
+	large   []*chunk   // large mappings in hand, oldest first
+	inHand  int        // bytes in large
 	numbers []int      // free chunk numbers
 	closed  bool
 }
@@ -114,12 +117,34 @@ func (a *Arena) putLarge(owner uint64, n int) (Ref, []byte) {
 	a.reap()
 	total := (room(n) + largeRound - 1) / largeRound * largeRound
 	c := &chunk{size: n, used: total, live: total}
-	c.b, c.off = mapping(total)
-	a.held += int64(total)
+	if c.b, c.off = a.takeLarge(total); c.b == nil {
+		c.b, c.off = mapping(total)
+		a.held += int64(total)
+	}
 	a.live += int64(total)
 	a.number(c)
 	*c.head(0) = largeSize<<ownerBits | owner
 	return Ref((c.no + 1) << chunkShift), c.b[headSize : headSize+n : headSize+n]
+}
+
+// takeLarge is the smallest mapping in hand that fits, at most a quarter too large; nil where there is none. Populating
+// a fresh one costs several times the copy that fills it.
+func (a *Arena) takeLarge(total int) (b []byte, off bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	best := -1
+	for i, c := range a.large {
+		if n := len(c.b); n >= total && n <= total+total/4 && (best < 0 || n < len(a.large[best].b)) {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil, false
+	}
+	c := a.large[best]
+	a.large = slices.Delete(a.large, best, best+1)
+	a.inHand -= len(c.b)
+	return c.b, c.off
 }
 
 // PutBytes makes a blob that is a copy of b.
@@ -284,10 +309,23 @@ func (a *Arena) reap() {
 			a.spare = append(a.spare, c)
 			continue
 		}
+		if c.size == 0 {
+			a.held -= chunkSize
+			c.release()
+			continue
+		}
+		a.large = append(a.large, c)
+		a.inHand += len(c.b)
+	}
+	a.limbo = slices.Delete(a.limbo, 0, n)
+	n = 0
+	for ; a.inHand > spareLarge; n++ {
+		c := a.large[n]
+		a.inHand -= len(c.b)
 		a.held -= int64(len(c.b))
 		c.release()
 	}
-	a.limbo = slices.Delete(a.limbo, 0, n)
+	a.large = slices.Delete(a.large, 0, n)
 }
 
 func (c *chunk) release() {
@@ -317,6 +355,9 @@ func (a *Arena) releaseAll() {
 	for _, c := range a.spare {
 		c.release()
 	}
-	a.chunks, a.spare, a.limbo, a.cur, a.sparse = nil, nil, nil, nil, nil
-	a.held, a.live = 0, 0
+	for _, c := range a.large {
+		c.release()
+	}
+	a.chunks, a.spare, a.large, a.limbo, a.cur, a.sparse = nil, nil, nil, nil, nil, nil
+	a.held, a.live, a.inHand = 0, 0, 0
 }

@@ -17,7 +17,8 @@
 //   - One goroutine owns an arena. Pins are read and released by any.
 //   - A blob that was live when a Pin was taken can be read through it until it is released: chunks that become empty
 //     meanwhile wait in limbo, and the chunk being filled is not begun anew.
-//   - Live counts blobs with their heads and padding; Held counts every byte mapped, chunks in hand (at most 16) too.
+//   - Live counts blobs with their heads and padding; Held counts every byte mapped, chunks in hand (at most 16, and
+//     16 MiB of large mappings) too.
 //   - Nothing here is visible in the logic of the state: a Ref is local to a node and means nothing in a snapshot.
 //
 // Decisions:
