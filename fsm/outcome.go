@@ -52,5 +52,6 @@ type Effects struct {
 	Tasks       []TaskEnd
 	Ready       []uint32 // numbers of queues that gained ready messages, each once
 	More        bool     // due moves remain: propose the next tick at once
+	Purged      []uint32 // numbers of queues that a purge or deletion went over: whoever waits for a task of theirs must look again; Tasks does not list what went
 	Checkpoints []uint64 // nonces of Checkpoint operations in this entry
 }

@@ -1,0 +1,174 @@
+package fsm
+
+import "bytes"
+
+// ack ends a lease with success. It is good for a live lease, and late for one that ended by expiry or release while
+// nobody else has had the message.
+func (s *State) ack(op *Ack) Outcome {
+	slot, code := s.held(op.Token)
+	if slot == none && code == LeaseLost {
+		return s.ackAgain(op)
+	}
+	if code != OK {
+		return refuse(code, FieldToken, 0)
+	}
+	m := s.messages.Get(slot)
+	sd := s.sides.Get(m.side)
+	late := m.state != StateLeased
+	if late && (m.state == StateDead || sd.end != endExpiry && sd.end != endRelease) {
+		return refuse(LeaseLost, FieldToken, 0)
+	}
+	if op.HasResult {
+		if o := checkResult(&op.Result); o.Code != OK {
+			return o
+		}
+	}
+	if o := s.checkThen(op); o.Code != OK {
+		return o
+	}
+
+	q := s.queues[m.queue]
+	t := s.tallies.Mut(q.slot)
+	t.acked++
+	took := s.now - sd.leasedAt
+	t.leaseMillis += took
+	var o Outcome
+	recorded := none
+	if m.flags&flagPushed != 0 {
+		recorded = s.resultOf(q, m)
+	}
+	s.tellTask(q, m)
+	s.detach(q, slot, endNone)
+	m = s.messages.Get(slot)
+	sd = s.sides.Get(m.side)
+	switch {
+	case recorded != none:
+		r := s.results.Mut(recorded)
+		o.Duplicate, o.HasResult, o.Task = true, true, r.id
+		if r.id == m.id {
+			r.lease = op.Token.Lease
+			r.flags |= resultDuplicate
+		} else {
+			s.addTomb(q, m, op.Token.Lease)
+		}
+	case op.HasResult:
+		s.record(q, m, sd, nil, &op.Result, took, op.Token.Lease)
+	default:
+		s.addTomb(q, m, op.Token.Lease)
+	}
+	s.finish(q, slot)
+	for i := range op.Then {
+		s.enqueueThen(&op.Then[i])
+	}
+	return o
+}
+
+// ackAgain answers an ack of a task that is done: the same success to the same token with the same result.
+func (s *State) ackAgain(op *Ack) Outcome {
+	id := op.Token.Message
+	if rs, ok := s.findResult(id); ok {
+		r := s.results.Get(rs)
+		if r.lease != op.Token.Lease {
+			return refuse(LeaseLost, FieldToken, 0)
+		}
+		o := Outcome{ID: r.id, Task: r.id, HasResult: true}
+		switch {
+		case r.flags&resultDuplicate != 0:
+			o.ID, o.Duplicate = ID{}, true
+		case op.HasResult && bytes.Equal(op.Result.Output, s.output(r)):
+			o = Outcome{}
+		default:
+			o.Code, o.Field = AlreadyExists, FieldResult
+		}
+		return o
+	}
+	ts, _ := s.findTomb(id)
+	switch t := s.tombs.Get(ts); {
+	case t.lease != op.Token.Lease:
+		return refuse(LeaseLost, FieldToken, 0)
+	case op.HasResult:
+		return Outcome{Code: AlreadyExists, Field: FieldResult, ID: t.id}
+	}
+	return Outcome{}
+}
+
+// checkThen judges the messages that an ack is to enqueue. One that is malformed, or meets a full or missing queue,
+// refuses the whole ack.
+func (s *State) checkThen(op *Ack) (o Outcome) {
+	if len(op.Then) == 0 {
+		return o
+	}
+	if len(op.Then) > MaxBatch {
+		return refuse(InvalidArgument, FieldThen, MaxBatch)
+	}
+	fresh := 0
+	for i := range op.Then {
+		th := &op.Then[i]
+		if !ValidQueueName(th.Queue) {
+			o = refuse(InvalidArgument, FieldThen, MaxQueueName)
+			break
+		}
+		if o = s.checkMessage(&th.Message); o.Code != OK {
+			break
+		}
+		q := s.findQueue(th.Queue)
+		if q == nil {
+			if !op.ThenAutoCreate {
+				o = refuse(NotFound, FieldThen, 0)
+				break
+			}
+			if fresh++; int64(len(s.names)+fresh) > s.lim.queues && int64(len(s.names)+s.freshQueues(op.Then[:i+1])) > s.lim.queues {
+				o = refuse(Overloaded, FieldQueues, s.lim.queues)
+				break
+			}
+			continue
+		}
+		stored := false
+		if th.Message.HasDedup {
+			_, stored = s.findDedup(q, &th.Message.DedupKey)
+		}
+		if stored {
+			continue
+		}
+		if o = s.room(q, th.Message.HasDedup); o.Code != OK {
+			break
+		}
+		if th.Message.HasDedup {
+			q.pending++
+		}
+	}
+	for i := range op.Then {
+		if q := s.findQueue(op.Then[i].Queue); q != nil {
+			q.pending = 0
+		}
+	}
+	return o
+}
+
+// freshQueues counts the queues among these that are yet to be made.
+func (s *State) freshQueues(then []ThenMessage) (n int) {
+next:
+	for i := range then {
+		if s.findQueue(then[i].Queue) != nil {
+			continue
+		}
+		for j := range i {
+			if bytes.Equal(then[i].Queue, then[j].Queue) {
+				continue next
+			}
+		}
+		n++
+	}
+	return n
+}
+
+// enqueueThen enqueues one message that checkThen passed. A taken task id or a dedup key seen before stores nothing.
+func (s *State) enqueueThen(th *ThenMessage) {
+	q := s.findQueue(th.Queue)
+	if q == nil {
+		q = s.autoCreate(th.Queue)
+	}
+	if q != nil {
+		s.enqueue(q, &th.Message, true)
+	}
+}

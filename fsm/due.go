@@ -1,0 +1,124 @@
+package fsm
+
+// moveKind orders due moves that fall on the same millisecond.
+type moveKind uint8
+
+const (
+	moveDelay moveKind = iota // a delayed message becomes ready
+	moveRetry                 // a retrying message becomes ready
+	moveLease                 // a lease reaches its deadline
+	moveTTL                   // a message that is not out expires
+)
+
+// nextMove is what time does next to a message that is not out.
+func (s *State) nextMove(sl int32) (at int64, kind moveKind) {
+	sd := s.sides.Get(sl)
+	switch m := s.messages.Get(sd.message); m.state {
+	case StateScheduled:
+		at, kind = sd.due, moveDelay
+	case StateRetrying:
+		at, kind = sd.due, moveRetry
+	default:
+		return sd.expires, moveTTL
+	}
+	if sd.expires != 0 && sd.expires < at {
+		return sd.expires, moveTTL
+	}
+	return at, kind
+}
+
+// dueLess orders two sides of a queue's due heap with equal times.
+func (s *State) dueLess(a, b int32) bool {
+	_, ka := s.nextMove(a)
+	_, kb := s.nextMove(b)
+	if ka != kb {
+		return ka < kb
+	}
+	return s.leaseLess(a, b)
+}
+
+// leaseLess orders two sides by their messages' ids.
+func (s *State) leaseLess(a, b int32) bool {
+	return s.messages.Get(s.sides.Get(a).message).id.Compare(s.messages.Get(s.sides.Get(b).message).id) < 0
+}
+
+// duePush puts a message that is not out under the clock. Its state and its side's times are set.
+func (s *State) duePush(q *queue, sl int32) {
+	at, _ := s.nextMove(sl)
+	q.due.Push(at, sl)
+	s.clockFix(clockDue, q)
+}
+
+// dueRemove takes a message that is not out from under the clock, if it is there.
+func (s *State) dueRemove(q *queue, sl int32) {
+	if sl == none {
+		return
+	}
+	if pos := s.sides.Get(sl).heapPos; pos != none {
+		q.due.Remove(pos)
+		s.sides.Mut(sl).heapPos = none
+		s.clockFix(clockDue, q)
+	}
+}
+
+// earliest is the next due move of the group: of two queues' heads the lesser by (due, kind, id).
+func (s *State) earliest() (at int64, q *queue, slot int32, kind moveKind, ok bool) {
+	if t, qs, is := s.clocks[clockDue].Min(); is {
+		h := &s.queues[qs].clockHead[clockDue]
+		at, q, slot, kind, ok = t, s.queues[qs], h.slot, h.kind, true
+	}
+	if t, qs, is := s.clocks[clockLease].Min(); is {
+		t += s.shift
+		l := s.queues[qs].clockHead[clockLease].slot
+		// A lease's kind is met in no other heap, so (due, kind) decides.
+		if !ok || t < at || t == at && moveLease < kind {
+			at, q, slot, kind, ok = t, s.queues[qs], l, moveLease, true
+		}
+	}
+	return at, q, slot, kind, ok
+}
+
+// dueMoves makes the moves that are due, at most the format's number of them.
+func (s *State) dueMoves() {
+	for range s.lim.dueMoves {
+		at, q, sl, kind, ok := s.earliest()
+		if !ok || at > s.now {
+			return
+		}
+		slot := s.sides.Get(sl).message
+		switch kind {
+		case moveDelay, moveRetry:
+			s.dueRemove(q, sl)
+			s.leaveWaiting(q, slot)
+			s.becomeReady(q, slot)
+		case moveLease:
+			s.expire(q, slot)
+		case moveTTL:
+			s.detach(q, slot, endNone)
+			s.die(q, slot, ReasonExpired)
+		}
+	}
+}
+
+// leaveWaiting takes a scheduled or retrying message out of its count.
+func (s *State) leaveWaiting(q *queue, slot int32) {
+	t := s.tallies.Mut(q.slot)
+	if s.messages.Get(slot).state == StateScheduled {
+		t.scheduled--
+	} else {
+		t.retrying--
+	}
+}
+
+// dueNow says whether a due move is left for the next entry.
+func (s *State) dueNow() bool {
+	at, _, _, _, ok := s.earliest()
+	return ok && at <= s.now
+}
+
+// NextDue is the earliest T at which a tick has something to move; lease deadlines are converted to T by adding ΣShift.
+// What only ends by comparison with T (dedup keys, results, tombstones, sessions, dead letters) asks for no tick.
+func (s *State) NextDue() (at int64, ok bool) {
+	at, _, _, _, ok = s.earliest()
+	return at, ok
+}

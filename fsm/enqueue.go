@@ -1,0 +1,163 @@
+package fsm
+
+// enqueueBatch applies an Enqueue: one outcome for each message, in order.
+func (s *State) enqueueBatch(op *Enqueue) {
+	ses := s.openRequest(op.Request)
+	q := s.findQueue(op.Queue)
+	for i := range op.Messages {
+		var o Outcome
+		if s.admit(ses, op.Request, uint64(i), &o) {
+			switch {
+			case len(op.Messages) > MaxBatch:
+				o = refuse(InvalidArgument, FieldBatch, MaxBatch)
+			case q == nil && !ValidQueueName(op.Queue):
+				o = refuse(InvalidArgument, FieldQueue, MaxQueueName)
+			case q == nil && !op.AutoCreate:
+				o = refuse(NotFound, FieldQueue, 0)
+			default:
+				o = s.checkMessage(&op.Messages[i])
+				if o.Code == OK && q == nil {
+					if q = s.autoCreate(op.Queue); q == nil {
+						o = refuse(Overloaded, FieldQueues, s.lim.queues)
+					}
+				}
+				if o.Code == OK {
+					o = s.enqueue(q, &op.Messages[i], false)
+				} else if q != nil {
+					s.tallies.Mut(q.slot).refused++
+				}
+			}
+			s.remember(ses, op.Request.Number+uint64(i), &o)
+		}
+		s.emit(o)
+	}
+}
+
+// autoCreate makes a queue with the default options, nil if the group has too many.
+func (s *State) autoCreate(name []byte) *queue {
+	var options QueueOptions
+	options.Normalize()
+	q, _ := s.makeQueue(name, options)
+	return q
+}
+
+// checkMessage judges what does not depend on the queue.
+func (s *State) checkMessage(m *Message) Outcome {
+	if f, limit, ok := ValidateMessage(m, 0); !ok {
+		if f == FieldBody {
+			return refuse(TooLarge, f, limit)
+		}
+		return refuse(InvalidArgument, f, limit)
+	}
+	if m.DueAt > s.now+MaxDelayMillis {
+		return refuse(InvalidArgument, FieldDelay, MaxDelayMillis)
+	}
+	return Outcome{}
+}
+
+// room says whether a queue takes a new message, with a dedup key or without.
+func (s *State) room(q *queue, dedup bool) Outcome {
+	t, o := s.tallies.Get(q.slot), &q.meta.options
+	switch {
+	case s.groupCount >= s.lim.groupMessages:
+		return refuse(Overloaded, FieldTasks, s.lim.groupMessages)
+	case t.live() >= s.lim.queueMessages:
+		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
+	case o.DeadOverflow == DeadRefuse && t.dead >= o.MaxDead:
+		return refuse(QueueFull, FieldDead, o.MaxDead)
+	case t.resultBytes >= o.MaxResultsBytes:
+		return refuse(QueueFull, FieldResults, o.MaxResultsBytes)
+	case dedup && t.dedups+q.pending >= o.DedupMaxKeys:
+		return refuse(QueueFull, FieldDedup, o.DedupMaxKeys)
+	}
+	return Outcome{}
+}
+
+// enqueue adds a message that checkMessage passed. With admitted, room has been judged already, for a whole ack.
+func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
+	if m.HasDedup {
+		if sl, ok := s.findDedup(q, &m.DedupKey); ok {
+			return s.dedupAnswer(q, sl, m)
+		}
+	}
+	if len(m.TaskID) > 0 {
+		if f := s.resolve(q, m.TaskID, true); f.any() {
+			s.tallies.Mut(q.slot).refused++
+			o = refuse(AlreadyExists, FieldTaskID, 0)
+			o.ID, o.Task, o.HasResult = s.answerOf(f)
+			return o
+		}
+	}
+	if !admitted {
+		if o = s.room(q, m.HasDedup); o.Code != OK {
+			s.tallies.Mut(q.slot).refused++
+			return o
+		}
+	}
+
+	f := fields{task: m.TaskID, kind: m.Kind, contentType: m.ContentType, key: m.Key, timeout: m.TimeoutMillis}
+	scratch := s.meta[:0]
+	if len(m.Headers) > 0 {
+		scratch = appendHeaders(scratch, m.Headers)
+		f.headers = scratch
+	}
+	if m.Retry.Kind != RetryDefault {
+		n := len(scratch)
+		m.Retry.Normalize()
+		scratch = appendPolicy(scratch, &m.Retry)
+		f.retry = scratch[n:]
+	}
+	n := len(scratch)
+	scratch, has := f.appendMeta(scratch)
+	s.meta = scratch
+
+	var expires int64
+	if m.TTLMillis > 0 {
+		expires = s.now + m.TTLMillis
+	}
+	due := m.DueAt
+	if due == 0 {
+		due = s.now + m.DelayMillis
+	}
+	id := s.nextID()
+	s.insert(q, id, m.Priority, has, scratch[n:], m.Body, due, expires)
+	s.tallies.Mut(q.slot).enqueued++
+	if m.HasDedup {
+		s.addDedup(q, id, m)
+	}
+	o.ID = id
+	return o
+}
+
+// insert makes a live message and puts it where it belongs: ready, or scheduled until due.
+func (s *State) insert(q *queue, id ID, priority, has uint8, meta, body []byte, due, expires int64) int32 {
+	slot := s.messages.Alloc()
+	m := s.messages.Mut(slot)
+	*m = message{id: id, enqueued: s.now, queue: q.slot, next: none, prev: none, side: none, priority: priority, bits: has}
+	if has == 0 {
+		m.body = s.arena.PutBytes(owner(ownMessage, slot), body)
+	} else {
+		m.body = s.arena.PutParts(owner(ownMessage, slot), meta, body)
+	}
+	t := s.tallies.Mut(q.slot)
+	t.bytes += int64(len(body))
+	if has != 0 {
+		t.bytes += int64(len(meta))
+	}
+	s.groupCount++
+	s.indexMessage(q, slot)
+	if expires != 0 || due > s.now {
+		sl := s.newSide(slot)
+		sd := s.sides.Mut(sl)
+		sd.expires = expires
+		if due > s.now {
+			sd.due = due
+			m.state, m.gen = StateScheduled, t.liveGen
+			t.scheduled++
+			s.duePush(q, sl)
+			return slot
+		}
+	}
+	s.becomeReady(q, slot)
+	return slot
+}

@@ -1,0 +1,93 @@
+package fsm
+
+import "github.com/quorate/quorate/fsm/table"
+
+// garbageJob is a set that a purge or a deletion has swapped out: nobody can see it, and its records are given back a few an
+// entry. How far that has come is local and shows nowhere.
+type garbageJob struct {
+	kind garbageKind
+	head int32 // list or slot
+	heap table.Heap
+	pos  int32
+}
+
+type garbageKind uint8
+
+const (
+	garbageWaiting  garbageKind = iota // sides under the clock: scheduled and retrying messages are given back, ready ones are in a list too
+	garbageReleased                    // messages
+	garbageList                        // messages, by next
+	garbageLeased                      // sides
+	garbageDedups
+	garbageResults
+	garbageTombs // by next
+	garbageQueue // the last of a queue: its slot
+)
+
+// collect works on the garbage, and on chunks of the arena that are mostly dead.
+func (s *State) collect() {
+	for left := s.lim.garbage; left > 0 && len(s.garbage) > 0; {
+		j := &s.garbage[0]
+		done := false
+		left, done = s.collectJob(j, left)
+		if done {
+			*j = garbageJob{}
+			if s.garbage = s.garbage[1:]; len(s.garbage) == 0 {
+				s.garbage = nil
+			}
+		}
+	}
+	if s.lim.compact > 0 {
+		s.arena.Compact(s.lim.compact, s.ownerHolds, s.ownerMoved)
+	}
+}
+
+func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
+	switch j.kind {
+	case garbageList:
+		for ; left > 0 && j.head != none; left-- {
+			slot := j.head
+			j.head = s.messages.Get(slot).next
+			s.dropMessage(slot)
+		}
+		return left, j.head == none
+	case garbageTombs:
+		for ; left > 0 && j.head != none; left-- {
+			sl := j.head
+			j.head = s.tombs.Get(sl).next
+			s.freeTomb(sl)
+		}
+		return left, j.head == none
+	case garbageQueue:
+		s.tallies.Free(j.head)
+		s.queues[j.head] = nil
+		return left - 1, true
+	}
+	for ; left > 0 && int(j.pos) < j.heap.Len(); left-- {
+		_, sl := j.heap.At(j.pos)
+		j.pos++
+		switch j.kind {
+		case garbageWaiting:
+			if slot := s.sides.Get(sl).message; s.messages.Get(slot).state != StateReady {
+				s.dropMessage(slot)
+			}
+		case garbageReleased:
+			s.dropMessage(sl)
+		case garbageLeased:
+			s.dropMessage(s.sides.Get(sl).message)
+		case garbageDedups:
+			s.dropDedup(s.queues[s.dedups.Get(sl).queue], sl)
+		case garbageResults:
+			s.dropResult(sl)
+		}
+	}
+	return left, int(j.pos) >= j.heap.Len()
+}
+
+// ownerHolds says whether a blob is still what its owner's record points at.
+func (s *State) ownerHolds(o uint64, r ref) bool {
+	p := s.ownerRef(o, false)
+	return p != nil && *p == r
+}
+
+func (s *State) ownerMoved(o uint64, _, to ref) { *s.ownerRef(o, true) = to }

@@ -1,0 +1,66 @@
+package fsm
+
+// What follows is part of the log format: every node must use the same numbers for an entry to mean the same everywhere.
+// A change needs a new format version, or must travel in an op or in a queue's options.
+const (
+	// MaxDueMoves is how many due moves (delay over, retry due, lease deadline, ttl) an entry makes before its operations.
+	MaxDueMoves = 1024
+	// MaxReclaim is how many records that time has ended an entry removes after its operations.
+	MaxReclaim = 1024
+
+	// MaxTime caps T, Unix ms, so that adding any duration this package knows cannot overflow.
+	MaxTime = 1 << 53
+
+	// MaxQueues is how many queues a group holds; beyond: Overloaded, FieldQueues.
+	MaxQueues = 10_000
+	// MaxQueueMessages is how many live messages a queue holds; beyond: QueueFull, FieldTasks.
+	MaxQueueMessages = 100_000_000
+	// MaxGroupMessages is how many live messages and dead letters a group holds (slots are 31 bits); beyond: Overloaded, FieldTasks.
+	MaxGroupMessages = 1 << 30
+
+	// MaxSessions and MaxSessionBytes bound the client sessions and the outcomes they remember; beyond: Overloaded, FieldSessions.
+	// A session counts sessionCost bytes and an outcome outcomeCost, ended or not, until reclaimed.
+	MaxSessions     = 20_000
+	MaxSessionBytes = 64 << 20
+	// SessionIdleMillis of T without a request end a session.
+	SessionIdleMillis = 3_600_000
+	// RequestWindow is how far above low a request number may be.
+	RequestWindow = 4096
+
+	// TombstoneMillis is how long a task that was done without a result is remembered.
+	TombstoneMillis = 600_000
+	// MaxTombstones is how many such tasks a queue remembers; the oldest goes, counted.
+	MaxTombstones = 100_000
+
+	// MaxFreeReturns in a row cost no attempt; each further one does.
+	MaxFreeReturns = 16
+
+	sessionCost = 128 // accounted bytes of a session, outcomes apart
+	outcomeCost = 48  // accounted bytes of a remembered outcome
+	resultCost  = 128 // accounted bytes of a result on top of its texts and output
+)
+
+// What follows is purely local: it bounds the work of an entry and shows in no answer.
+const (
+	garbagePerEntry = 1024 // records of purged sets and deleted queues that an entry gives back
+	compactPerEntry = 32   // blobs of sparse chunks that an entry looks at
+)
+
+// bounds are the maxima a State works with: the constants above, but for tests that fill a table.
+type bounds struct {
+	dueMoves, reclaim             int
+	queues, sessions, tombstones  int64
+	sessionBytes                  int64
+	queueMessages, groupMessages  int64
+	garbage, compact, freeReturns int
+}
+
+func formatBounds() bounds {
+	return bounds{
+		dueMoves: MaxDueMoves, reclaim: MaxReclaim,
+		queues: MaxQueues, sessions: MaxSessions, tombstones: MaxTombstones,
+		sessionBytes:  MaxSessionBytes,
+		queueMessages: MaxQueueMessages, groupMessages: MaxGroupMessages,
+		garbage: garbagePerEntry, compact: compactPerEntry, freeReturns: MaxFreeReturns,
+	}
+}

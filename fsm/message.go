@@ -1,0 +1,208 @@
+package fsm
+
+import (
+	"github.com/quorate/quorate/fsm/arena"
+	"github.com/quorate/quorate/fsm/table"
+)
+
+// message is a live message or a dead letter: 64 bytes without a pointer. What only some have is in its side or, with the
+// body, in the blob.
+type message struct {
+	id       ID
+	place    uint64    // by which it is served; taken when it becomes ready
+	enqueued int64     // T
+	body     arena.Ref // the blob: optional fields as bits say, then the body
+	queue    int32     // slot
+	next     int32     // ready list or dead list; while released: its position in the queue's released heap
+	prev     int32     // ready list or dead list
+	side     int32     // none until it is delayed, leased, given a ttl or dead
+	gen      uint32    // of the queue's live or dead set at the time it came in: not equal means purged
+	priority uint8
+	state    MessageState // StateScheduled, StateReady, StateLeased, StateRetrying or StateDead
+	bits     uint8        // which optional fields the blob has
+	flags    uint8
+}
+
+// Flags of a message. flagReleased is local: it says in which of two places a ready message is kept.
+const (
+	flagReleased uint8 = 1 << iota
+	flagPushed         // a result was pushed while it could not end the message: its task may have one already
+	flagLocal    = flagReleased
+)
+
+// side is what a message has once it is delayed, leased, given a ttl or dead.
+type side struct {
+	lease    ID    // position of the last lease; zero: never leased
+	due      int64 // scheduled, retrying: T; leased: deadline in lease time; dead: failed_at, T
+	expires  int64 // T; 0: never
+	leasedAt int64 // T of the last lease
+	cutoff   int64 // leased: end of timeout_ms in lease time, 0 none; after a nack: the due time that it was answered
+	history  arena.Ref
+	message  int32 // slot
+	heapPos  int32 // in the queue's due or lease heap
+	worker   int32 // of the last lease
+	consumer int32 // while leased
+	older    int32 // lease of the same consumer
+	newer    int32
+	attempts uint16 // that cost one, the one that is out included
+	free     uint8  // free returns in a row
+	end      leaseEnd
+	reason   DeadReason
+}
+
+// leaseEnd says how the last lease of a message ended. Numbers are part of the snapshot format.
+type leaseEnd uint8
+
+const (
+	endNone        leaseEnd = iota // never leased, or out now
+	endExpiry                      //
+	endNack                        // then retrying, or dead of age
+	endNackDead                    // then dead
+	endRelease                     //
+	endReleaseDead                 // the release cost the last attempt
+)
+
+// newSide gives a message its side.
+func (s *State) newSide(slot int32) int32 {
+	if sl := s.messages.Get(slot).side; sl != none {
+		return sl
+	}
+	sl := s.sides.Alloc()
+	sd := s.sides.Mut(sl)
+	sd.message, sd.heapPos, sd.worker, sd.consumer, sd.older, sd.newer = slot, none, none, none, none, none
+	s.messages.Mut(slot).side = sl
+	return sl
+}
+
+// find is the slot of a message that is live or a dead letter.
+func (s *State) find(id ID) (int32, bool) {
+	return s.byID.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+		m := s.messages.Get(v)
+		return m.id == id && s.alive(m)
+	})
+}
+
+// alive says whether a message is there for anyone to see: its queue is, no purge has passed over it, and as a dead letter
+// it is within its retention.
+func (s *State) alive(m *message) bool {
+	t := s.tallies.Get(m.queue)
+	switch {
+	case t.gone:
+		return false
+	case m.state == StateLeased:
+		return true
+	case m.state == StateDead:
+		return m.gen == t.deadGen &&
+			s.sides.Get(m.side).due+s.queues[m.queue].meta.options.DeadRetentionMillis > s.now
+	}
+	return m.gen == t.liveGen
+}
+
+// findTask is the message that carries an explicit task id in a queue.
+func (s *State) findTask(q *queue, task []byte) (int32, bool) {
+	return s.byTask.Find(q.hashTask(task), func(v int32) bool {
+		m := s.messages.Get(v)
+		return m.queue == q.slot && string(s.taskText(m)) == string(task) && s.alive(m)
+	})
+}
+
+// findOrigin is the redriven message whose task id is the text of the id under which it was first enqueued.
+func (s *State) findOrigin(id ID) (int32, bool) {
+	return s.byOrigin.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+		m := s.messages.Get(v)
+		task, ok := ParseIDBytes(s.taskText(m))
+		return ok && task == id && s.alive(m)
+	})
+}
+
+// taskText is the explicit task id of a message, nil where its id is its task id.
+func (s *State) taskText(m *message) []byte {
+	if m.bits&hasTask == 0 {
+		return nil
+	}
+	return blobTask(s.arena.Get(m.body))
+}
+
+// taskHash is the hash of (queue, task id), zero where the message id is the task id.
+func (s *State) taskHash(q *queue, m *message) (h [16]byte) {
+	if m.bits&hasTask == 0 {
+		return h
+	}
+	return HashTask(q.meta.name, s.taskText(m))
+}
+
+// index enters a new message into the indexes.
+func (s *State) indexMessage(q *queue, slot int32) {
+	m := s.messages.Get(slot)
+	s.byID.Insert(table.HashID(m.id.Hi, m.id.Lo), slot)
+	if m.bits&hasTask == 0 {
+		return
+	}
+	task := s.taskText(m)
+	s.byTask.Insert(q.hashTask(task), slot)
+	if m.bits&hasRedrive != 0 {
+		if id, ok := ParseIDBytes(task); ok {
+			s.byOrigin.Insert(table.HashID(id.Hi, id.Lo), slot)
+		}
+	}
+}
+
+// dropMessage gives back a message that is linked nowhere any more. Its counts are the caller's.
+func (s *State) dropMessage(slot int32) {
+	m := s.messages.Get(slot)
+	s.byID.Delete(table.HashID(m.id.Hi, m.id.Lo), slot)
+	if m.bits&hasTask != 0 {
+		task := s.taskText(m)
+		s.byTask.Delete(s.queues[m.queue].hashTask(task), slot)
+		if m.bits&hasRedrive != 0 {
+			if id, ok := ParseIDBytes(task); ok {
+				s.byOrigin.Delete(table.HashID(id.Hi, id.Lo), slot)
+			}
+		}
+	}
+	if m.side != none {
+		sd := s.sides.Get(m.side)
+		s.arena.Free(sd.history)
+		s.dropWorker(sd.worker)
+		s.sides.Free(m.side)
+	}
+	s.arena.Free(m.body)
+	s.messages.Free(slot)
+}
+
+// attempts is how many deliveries of the message cost an attempt.
+func (s *State) attempts(m *message) int32 {
+	if m.side == none {
+		return 0
+	}
+	return int32(s.sides.Get(m.side).attempts)
+}
+
+// policy is the retry policy that holds for a message now. It is good until the next call.
+func (s *State) policy(q *queue, m *message) *RetryPolicy {
+	if m.bits&hasRetry == 0 {
+		return &q.meta.options.Retry
+	}
+	var f fields
+	f.parse(m.bits, s.arena.Get(m.body))
+	decodePolicy(f.retry, &s.policyBuf)
+	return &s.policyBuf
+}
+
+// bodyLen is the length of a message's body.
+func (s *State) bodyLen(m *message) int64 {
+	if m.bits == 0 {
+		return int64(s.arena.Size(m.body))
+	}
+	var f fields
+	f.parse(m.bits, s.arena.Get(m.body))
+	return int64(len(f.body))
+}
+
+// blob is the blob of a ref, nil where there is none.
+func (s *State) blob(r arena.Ref) []byte {
+	if r == 0 {
+		return nil
+	}
+	return s.arena.Get(r)
+}

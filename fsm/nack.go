@@ -1,0 +1,136 @@
+package fsm
+
+// nack ends a lease with failure. Its repeat gets the first answer as long as the message is not leased again.
+func (s *State) nack(op *Nack) Outcome {
+	slot, code := s.held(op.Token)
+	if code != OK {
+		return refuse(code, FieldToken, 0)
+	}
+	if op.DelayMillis < -1 || op.DelayMillis > MaxDelayMillis {
+		return refuse(InvalidArgument, FieldDelay, MaxDelayMillis)
+	}
+	m := s.messages.Get(slot)
+	if m.state != StateLeased {
+		sd := s.sides.Get(m.side)
+		if sd.end != endNack && sd.end != endNackDead {
+			return refuse(LeaseLost, FieldToken, 0)
+		}
+		return nackAnswer(sd)
+	}
+	q := s.queues[m.queue]
+	s.tallies.Mut(q.slot).nacked++
+	sl := m.side
+	s.unlease(q, slot, endNack)
+	s.failed(q, slot, op.Error, op.DelayMillis, op.Permanent)
+	sd := s.sides.Mut(sl)
+	if s.messages.Get(slot).state == StateDead {
+		sd.end, sd.cutoff = endNackDead, 0
+	} else {
+		sd.cutoff = sd.due
+	}
+	return nackAnswer(sd)
+}
+
+func nackAnswer(sd *side) Outcome {
+	return Outcome{Dead: sd.end == endNackDead, Millis: sd.cutoff}
+}
+
+// failed decides what becomes of a message whose attempt failed: retrying, or dead of age, of the worker's word, or of
+// its last attempt. The message is off the books of leases. delay −1: by the retry policy.
+func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent bool) {
+	m := s.messages.Mut(slot)
+	sd := s.sides.Mut(m.side)
+	sd.free = 0
+	s.addFailure(m.side, text)
+	switch {
+	case sd.expires != 0 && sd.expires <= s.now:
+		s.die(q, slot, ReasonExpired)
+		return
+	case permanent:
+		s.die(q, slot, ReasonPermanent)
+		return
+	}
+	p := s.policy(q, m)
+	n := int32(sd.attempts)
+	if n >= p.Attempts() {
+		s.die(q, slot, ReasonMaxAttempts)
+		return
+	}
+	if delay < 0 {
+		delay = p.Delay(m.id, n)
+	}
+	t := s.tallies.Mut(q.slot)
+	t.retrying++
+	m.state, m.gen = StateRetrying, t.liveGen
+	sd.due = s.now + delay
+	s.duePush(q, m.side)
+}
+
+// extend sets a live lease's deadline to so much from now, never beyond the attempt's timeout.
+func (s *State) extend(op *Extend) Outcome {
+	slot, code := s.held(op.Token)
+	if code != OK {
+		return refuse(code, FieldToken, 0)
+	}
+	m := s.messages.Get(slot)
+	switch {
+	case op.LeaseMillis != 0 && op.LeaseMillis < MinLeaseMillis:
+		return refuse(InvalidArgument, FieldLease, MinLeaseMillis)
+	case op.LeaseMillis > MaxLeaseMillis:
+		return refuse(InvalidArgument, FieldLease, MaxLeaseMillis)
+	case m.state != StateLeased:
+		return refuse(LeaseLost, FieldToken, 0)
+	}
+	q := s.queues[m.queue]
+	length := op.LeaseMillis
+	if length == 0 {
+		length = q.meta.options.LeaseMillis
+	}
+	sd := s.sides.Mut(m.side)
+	sd.due = s.leaseTime() + length
+	if sd.cutoff != 0 {
+		sd.due = min(sd.due, sd.cutoff)
+	}
+	q.leases.Fix(sd.heapPos, sd.due)
+	s.clockFix(clockLease, q)
+	return Outcome{Millis: max(0, sd.due-s.leaseTime())}
+}
+
+// release gives a message back to its old place. It costs no attempt, but for those beyond a number of returns in a row.
+func (s *State) release(op *Release) Outcome {
+	slot, code := s.held(op.Token)
+	if code != OK {
+		return refuse(code, FieldToken, 0)
+	}
+	m := s.messages.Get(slot)
+	if m.state != StateLeased {
+		sd := s.sides.Get(m.side)
+		if sd.end != endRelease && sd.end != endReleaseDead {
+			return refuse(LeaseLost, FieldToken, 0)
+		}
+		return Outcome{Dead: sd.end == endReleaseDead}
+	}
+	q := s.queues[m.queue]
+	sl := m.side
+	s.unlease(q, slot, endRelease)
+	m = s.messages.Get(slot)
+	sd := s.sides.Mut(sl)
+	free := int(sd.free) < s.lim.freeReturns
+	if free {
+		sd.free++
+		sd.attempts--
+	} else {
+		s.addFailure(sl, errReleased)
+	}
+	switch {
+	case sd.expires != 0 && sd.expires <= s.now:
+		s.die(q, slot, ReasonExpired)
+	case !free && int32(sd.attempts) >= s.policy(q, m).Attempts():
+		s.die(q, slot, ReasonMaxAttempts)
+	default:
+		s.returnReady(q, slot)
+		return Outcome{}
+	}
+	s.sides.Mut(sl).end = endReleaseDead
+	return Outcome{Dead: true}
+}

@@ -1,0 +1,45 @@
+package fsm
+
+import "github.com/quorate/quorate/fsm/arena"
+
+type ref = arena.Ref
+
+// ownerRef is where the owner of a blob keeps its ref, nil where the slot is free.
+func (s *State) ownerRef(o uint64, write bool) *ref {
+	sl := int32(uint32(o))
+	switch o >> 32 {
+	case ownMessage:
+		if !s.messages.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.messages.Mut(sl).body
+		}
+		return &s.messages.Get(sl).body
+	case ownHistory:
+		if !s.sides.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.sides.Mut(sl).history
+		}
+		return &s.sides.Get(sl).history
+	case ownResult:
+		if !s.results.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.results.Mut(sl).blob
+		}
+		return &s.results.Get(sl).blob
+	case ownWorker:
+		if !s.workers.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.workers.Mut(sl).text
+		}
+		return &s.workers.Get(sl).text
+	}
+	return nil
+}

@@ -1,0 +1,286 @@
+package fsm
+
+import (
+	"slices"
+
+	"github.com/quorate/quorate/fsm/table"
+)
+
+// queueMeta is what a queue is called and how it is set: immutable, so that views share it.
+type queueMeta struct {
+	name    string
+	number  uint32
+	options QueueOptions // normalized
+}
+
+// tally is the part of a queue that changes with every operation and that views need: a record without pointers.
+type tally struct {
+	ready, scheduled, retrying, leased, dead int64
+	bytes                                    int64 // blobs of live messages
+	results, resultBytes, dedups, tombs      int64
+
+	// Totals, which only grow.
+	enqueued, acked, nacked, expired, died int64
+	duplicates, redriven, refused          int64
+	deadDropped, tombsDropped              int64
+	diedBy                                 [6]int64 // by DeadReason
+	leaseMillis                            int64
+
+	tombHead, tombTail int32  // oldest and newest tombstone
+	liveGen, deadGen   uint32 // of the sets that a purge swaps
+	used, gone         bool
+}
+
+// live is how many live messages the queue holds.
+func (t *tally) live() int64 { return t.ready + t.scheduled + t.retrying + t.leased }
+
+// list is a doubly linked list of messages through next and prev.
+type list struct{ head, tail int32 }
+
+var emptyList = list{none, none}
+
+// queue is the rest: lists and heaps, rebuilt on restore.
+type queue struct {
+	slot      int32
+	meta      *queueMeta
+	ready     [MaxPriority + 1]list
+	filled    uint16     // bit p: ready[p] is not empty
+	released  table.Heap // ready messages that came back to an older place: by (priority, place)
+	due       table.Heap // sides of scheduled and retrying messages, and of ready ones with a ttl
+	leases    table.Heap // sides of leased messages, by deadline in lease time
+	dedups    table.Heap
+	results   table.Heap
+	dead      list // by (failed_at, id)
+	clockPos  [clocks]int32
+	clockHead [clocks]clockHead
+	told      uint64 // index of the entry that last reported it ready
+	pending   int64  // dedup keys that the ack being checked will add
+}
+
+// hashText is FNV-1a: for indexes only, never part of a format.
+func hashText(seed uint64, b []byte) uint64 {
+	h := seed ^ 0xcbf29ce484222325
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	h ^= h >> 32
+	return h * 0x9E3779B97F4A7C15
+}
+
+func (q *queue) hashTask(task []byte) uint64 {
+	return hashText(uint64(q.meta.number)*0xff51afd7ed558ccd, task)
+}
+
+// findQueue is the queue of a name, nil if there is none.
+func (s *State) findQueue(name []byte) *queue {
+	if q := s.lastQueue; q != nil && q.meta.name == string(name) {
+		return q
+	}
+	slot, ok := s.queueByName.Find(hashText(0, name), func(v int32) bool { return s.queues[v].meta.name == string(name) })
+	if !ok {
+		return nil
+	}
+	s.lastQueue = s.queues[slot]
+	return s.lastQueue
+}
+
+// byNumber is the queue of a number, nil when gone.
+func (s *State) byNumber(n uint32) *queue {
+	slot, ok := s.queueByNum.Find(table.HashID(1, uint64(n)), func(v int32) bool { return s.queues[v].meta.number == n })
+	if !ok {
+		return nil
+	}
+	return s.queues[slot]
+}
+
+// addQueue enters a queue that is known to be new.
+func (s *State) addQueue(meta *queueMeta) *queue {
+	slot := s.tallies.Alloc()
+	t := s.tallies.Mut(slot)
+	t.tombHead, t.tombTail, t.used = none, none, true
+	q := &queue{slot: slot, meta: meta, dead: emptyList}
+	for p := range q.ready {
+		q.ready[p] = emptyList
+	}
+	for k := range q.clockPos {
+		q.clockPos[k], q.clockHead[k].slot = none, none
+	}
+	s.emptyHeaps(q)
+	for int(slot) >= len(s.queues) {
+		s.queues = append(s.queues, nil)
+	}
+	s.queues[slot] = q
+	s.queueByName.Insert(hashText(0, []byte(meta.name)), slot)
+	s.queueByNum.Insert(table.HashID(1, uint64(meta.number)), slot)
+	s.names = slices.Insert(s.names, s.nameAt(meta.name), slot)
+	return q
+}
+
+// emptyHeaps gives a queue fresh heaps.
+func (s *State) emptyHeaps(q *queue) {
+	q.released = table.Heap{Moved: s.moved.released}
+	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
+	q.leases = table.Heap{Less: s.cmpLess[clockLease], Moved: s.moved.side}
+	q.dedups = table.Heap{Less: s.cmpLess[clockDedup]}
+	q.results = table.Heap{Less: s.cmpLess[clockResult]}
+}
+
+// nameAt is where a name is or would be in the sorted list.
+func (s *State) nameAt(name string) int {
+	at, _ := slices.BinarySearchFunc(s.names, name, func(slot int32, name string) int {
+		switch n := s.queues[slot].meta.name; {
+		case n < name:
+			return -1
+		case n > name:
+			return 1
+		}
+		return 0
+	})
+	return at
+}
+
+// makeQueue makes a queue with valid, normalized options, unless the group has too many.
+func (s *State) makeQueue(name []byte, options QueueOptions) (*queue, bool) {
+	if int64(len(s.names)) >= s.lim.queues {
+		return nil, false
+	}
+	options.Retry.Steps = slices.Clone(options.Retry.Steps)
+	s.queueNumbers++
+	return s.addQueue(&queueMeta{name: string(name), number: s.queueNumbers, options: options}), true
+}
+
+func (s *State) createQueue(op *CreateQueue, o *Outcome) {
+	if !ValidQueueName(op.Name) {
+		*o = refuse(InvalidArgument, FieldQueue, MaxQueueName)
+		return
+	}
+	if f, err := op.Options.Validate(); err != nil {
+		*o = refuse(InvalidArgument, f, 0)
+		return
+	}
+	op.Options.Normalize()
+	if q := s.findQueue(op.Name); q != nil {
+		if q.meta.options.Equal(&op.Options) {
+			o.Duplicate = true
+		} else {
+			*o = refuse(AlreadyExists, FieldOptions, 0)
+		}
+		return
+	}
+	if _, ok := s.makeQueue(op.Name, op.Options); !ok {
+		*o = refuse(Overloaded, FieldQueues, s.lim.queues)
+	}
+}
+
+func (s *State) setQueue(op *SetQueue, o *Outcome) {
+	if !ValidQueueName(op.Name) {
+		*o = refuse(InvalidArgument, FieldQueue, MaxQueueName)
+		return
+	}
+	if f, err := op.Options.Validate(); err != nil {
+		*o = refuse(InvalidArgument, f, 0)
+		return
+	}
+	q := s.findQueue(op.Name)
+	if q == nil {
+		*o = refuse(NotFound, FieldQueue, 0)
+		return
+	}
+	op.Options.Normalize()
+	meta := &queueMeta{name: q.meta.name, number: q.meta.number, options: op.Options}
+	meta.options.Retry.Steps = slices.Clone(op.Options.Retry.Steps)
+	q.meta = meta
+	s.clockFix(clockDead, q) // retention may have changed
+}
+
+func (s *State) purgeQueue(op *PurgeQueue, o *Outcome) {
+	q := s.findQueue(op.Name)
+	if q == nil {
+		*o = refuse(NotFound, FieldQueue, 0)
+		return
+	}
+	o.Count = s.purgeLive(q)
+	s.fx.Purged = append(s.fx.Purged, q.meta.number)
+}
+
+// purgeLive swaps the set of live messages that are not out for an empty one, and says how many went.
+func (s *State) purgeLive(q *queue) int64 {
+	t := s.tallies.Mut(q.slot)
+	n := t.ready + t.scheduled + t.retrying
+	if n == 0 {
+		return 0
+	}
+	s.groupCount -= n
+	t.ready, t.scheduled, t.retrying = 0, 0, 0
+	t.bytes = 0
+	t.liveGen++
+	// What is out stays, with its bytes.
+	for i := range int32(q.leases.Len()) {
+		_, sl := q.leases.At(i)
+		t.bytes += int64(s.arena.Size(s.messages.Get(s.sides.Get(sl).message).body))
+	}
+	// The due heap goes before the lists: it names ready messages too, which the lists give back.
+	s.garbage = append(s.garbage, garbageJob{kind: garbageWaiting, heap: q.due}, garbageJob{kind: garbageReleased, heap: q.released})
+	for p := range q.ready {
+		if q.ready[p].head != none {
+			s.garbage = append(s.garbage, garbageJob{kind: garbageList, head: q.ready[p].head})
+		}
+		q.ready[p] = emptyList
+	}
+	q.filled = 0
+	q.released = table.Heap{Moved: s.moved.released}
+	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
+	s.clockFix(clockDue, q)
+	return n
+}
+
+// purgeDead swaps the dead letters for an empty set, and says how many went.
+func (s *State) purgeDead(q *queue) int64 {
+	t := s.tallies.Mut(q.slot)
+	n := t.dead
+	if n == 0 {
+		return 0
+	}
+	s.groupCount -= n
+	t.dead = 0
+	t.deadGen++
+	s.garbage = append(s.garbage, garbageJob{kind: garbageList, head: q.dead.head})
+	q.dead = emptyList
+	s.clockFix(clockDead, q)
+	return n
+}
+
+func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
+	q := s.findQueue(op.Name)
+	if q == nil {
+		*o = refuse(NotFound, FieldQueue, 0)
+		return
+	}
+	o.Count = s.purgeLive(q) + s.purgeDead(q) + int64(q.leases.Len())
+	s.fx.Purged = append(s.fx.Purged, q.meta.number)
+	// The leader and the consumers' lists must hear of every lease that ends, so these are walked.
+	s.groupCount -= int64(q.leases.Len())
+	for i := range int32(q.leases.Len()) {
+		_, sl := q.leases.At(i)
+		s.endLease(sl, false)
+	}
+	t := s.tallies.Mut(q.slot)
+	s.garbage = append(s.garbage,
+		garbageJob{kind: garbageLeased, heap: q.leases},
+		garbageJob{kind: garbageDedups, heap: q.dedups},
+		garbageJob{kind: garbageResults, heap: q.results},
+		garbageJob{kind: garbageTombs, head: t.tombHead},
+		garbageJob{kind: garbageQueue, head: q.slot})
+	t.gone = true
+	t.leased, t.bytes, t.dedups, t.results, t.resultBytes, t.tombs = 0, 0, 0, 0, 0, 0
+	t.tombHead, t.tombTail = none, none
+	s.emptyHeaps(q)
+	for k := range q.clockPos {
+		s.clockFix(k, q)
+	}
+	s.queueByName.Delete(hashText(0, []byte(q.meta.name)), q.slot)
+	s.queueByNum.Delete(table.HashID(1, uint64(q.meta.number)), q.slot)
+	at := s.nameAt(q.meta.name)
+	s.names = slices.Delete(s.names, at, at+1)
+	s.lastQueue = nil
+}

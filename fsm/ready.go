@@ -1,0 +1,122 @@
+package fsm
+
+import "math/bits"
+
+// pushReady appends a message to the ready list of its priority: its place is the newest.
+func (s *State) pushReady(q *queue, slot int32) {
+	m := s.messages.Mut(slot)
+	l := &q.ready[m.priority]
+	m.prev, m.next = l.tail, none
+	if l.tail != none {
+		s.messages.Mut(l.tail).next = slot
+	} else {
+		l.head = slot
+		q.filled |= 1 << m.priority
+	}
+	l.tail = slot
+}
+
+// servingKey orders released messages: 9 first, then by place.
+func servingKey(m *message) int64 { return int64(MaxPriority-m.priority)<<56 | int64(m.place) }
+
+// removeReady takes a ready message out of where it waits. It stays under the clock if it has a ttl.
+func (s *State) removeReady(q *queue, slot int32) {
+	m := s.messages.Mut(slot)
+	if m.flags&flagReleased != 0 {
+		q.released.Remove(m.next)
+		m.flags &^= flagReleased
+		m.next, m.prev = none, none
+		return
+	}
+	s.unlink(&q.ready[m.priority], m)
+	if q.ready[m.priority].head == none {
+		q.filled &^= 1 << m.priority
+	}
+}
+
+// unlink takes a message out of a list.
+func (s *State) unlink(l *list, m *message) {
+	if m.prev != none {
+		s.messages.Mut(m.prev).next = m.next
+	} else {
+		l.head = m.next
+	}
+	if m.next != none {
+		s.messages.Mut(m.next).prev = m.prev
+	} else {
+		l.tail = m.prev
+	}
+	m.prev, m.next = none, none
+}
+
+// best is the message that is served next: the highest priority, then the lowest place.
+func (s *State) best(q *queue) int32 {
+	listed := none
+	if q.filled != 0 {
+		listed = q.ready[bits.Len16(q.filled)-1].head
+	}
+	key, slot, ok := q.released.Min()
+	if !ok || listed != none && servingKey(s.messages.Get(listed)) < key {
+		return listed
+	}
+	return slot
+}
+
+// becomeReady gives a message a new place and its due ttl a clock. Its state before is left and counted out.
+func (s *State) becomeReady(q *queue, slot int32) {
+	m := s.messages.Mut(slot)
+	m.state = StateReady
+	s.places++
+	m.place = s.places
+	s.pushReady(q, slot)
+	s.nowReady(q, slot)
+}
+
+// returnReady puts a released message back at its old place.
+func (s *State) returnReady(q *queue, slot int32) {
+	m := s.messages.Mut(slot)
+	m.state = StateReady
+	m.flags |= flagReleased
+	m.prev = none
+	q.released.Push(servingKey(m), slot)
+	s.nowReady(q, slot)
+}
+
+func (s *State) nowReady(q *queue, slot int32) {
+	t := s.tallies.Mut(q.slot)
+	t.ready++
+	m := s.messages.Mut(slot)
+	m.gen = t.liveGen
+	if m.side != none && s.sides.Get(m.side).expires != 0 {
+		s.duePush(q, m.side)
+	}
+	if q.told != s.index {
+		q.told = s.index
+		s.fx.Ready = append(s.fx.Ready, q.meta.number)
+	}
+}
+
+// detach takes a live message out of every list, heap and count of its state; end says how its lease ended if it is out.
+// The message is then linked nowhere, and still holds its bytes and its id.
+func (s *State) detach(q *queue, slot int32, end leaseEnd) {
+	m := s.messages.Get(slot)
+	switch m.state {
+	case StateReady:
+		s.dueRemove(q, m.side)
+		s.removeReady(q, slot)
+		s.tallies.Mut(q.slot).ready--
+	case StateScheduled, StateRetrying:
+		s.dueRemove(q, m.side)
+		s.leaveWaiting(q, slot)
+	case StateLeased:
+		s.unlease(q, slot, end)
+	}
+}
+
+// finish removes a detached live message for good: it is done.
+func (s *State) finish(q *queue, slot int32) {
+	t := s.tallies.Mut(q.slot)
+	t.bytes -= int64(s.arena.Size(s.messages.Get(slot).body))
+	s.groupCount--
+	s.dropMessage(slot)
+}

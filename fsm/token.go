@@ -1,0 +1,31 @@
+package fsm
+
+// held finds the message of a token. code is OK when the token is that of the message's last lease; else NotFound or
+// LeaseLost, which is the answer.
+func (s *State) held(t Token) (slot int32, code Code) {
+	slot, ok := s.find(t.Message)
+	if !ok {
+		if s.remembered(t.Message) {
+			return none, LeaseLost
+		}
+		return none, NotFound
+	}
+	m := s.messages.Get(slot)
+	if m.side == none {
+		return slot, LeaseLost
+	}
+	sd := s.sides.Get(m.side)
+	if sd.lease.IsZero() || sd.lease != t.Lease || t.Lease.Epoch() < s.epoch {
+		return slot, LeaseLost
+	}
+	return slot, OK
+}
+
+// remembered says whether the task of a message that is gone is.
+func (s *State) remembered(id ID) bool {
+	if _, ok := s.findResult(id); ok {
+		return true
+	}
+	_, ok := s.findTomb(id)
+	return ok
+}
