@@ -38,7 +38,7 @@ func (s *State) collect() {
 		}
 	}
 	if s.lim.compact > 0 {
-		s.arena.Compact(s.lim.compact, s.ownerHolds, s.ownerMoved)
+		s.arena.Compact(s.lim.compact+2*int(s.offset), s.ownerHolds, s.ownerMoved)
 	}
 }
 

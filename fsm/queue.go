@@ -141,7 +141,7 @@ func (s *State) nameAt(name string) int {
 
 // makeQueue makes a queue with valid, normalized options, unless the group has too many.
 func (s *State) makeQueue(name []byte, options QueueOptions) (*queue, bool) {
-	if int64(len(s.names)) >= s.lim.queues {
+	if int64(len(s.names)) >= s.lim.queues || s.queueNumbers == 1<<32-1 {
 		return nil, false
 	}
 	options.Retry.Steps = slices.Clone(options.Retry.Steps)

@@ -1,0 +1,501 @@
+package fsm
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// maxInstant bounds every time in a snapshot: T plus the longest duration.
+const maxInstant = MaxTime + 2*LimitDeadRetention
+
+// Restore reads a snapshot written by View.WriteTo. It is everything or nothing, and allocates in proportion to what it has
+// read. Errors of the format wrap ErrFormat and name the section and the offset.
+func Restore(group uint16, r io.Reader) (*State, error) {
+	f, err := newFrameReader(r)
+	if err != nil {
+		return nil, err
+	}
+	if f.header.Group != group {
+		return nil, fmt.Errorf("%w: snapshot of group %d, want group %d", ErrFormat, f.header.Group, group)
+	}
+	rs := restorer{s: New(group), f: f}
+	if err := rs.run(); err != nil {
+		rs.s.Close()
+		return nil, err
+	}
+	return rs.s, nil
+}
+
+// restorer builds a state record by record; what is in the order of something else than the snapshot's is gathered first.
+type restorer struct {
+	s      *State
+	f      *frameReader
+	ready  []placed // by place
+	leased []placed // by lease
+	dead   []int32
+}
+
+type placed struct {
+	key  ID
+	slot int32
+}
+
+func (rs *restorer) run() error {
+	s, f := rs.s, rs.f
+	h := &f.header
+	s.epoch, s.cluster, s.index, s.now, s.shift = h.Epoch, h.Cluster, h.Index, h.Time, h.Shift
+	if h.Time < 0 || h.Time > MaxTime || h.Shift < 0 || h.Shift > h.Time {
+		return fmt.Errorf("%w: snapshot of T %d with shift %d, want 0 ≤ shift ≤ T ≤ %d", ErrFormat, h.Time, h.Shift, int64(MaxTime))
+	}
+	s.fx = &s.scratchFx
+	for want, read := range [...]func(){
+		rs.counters, rs.queues, rs.messages, rs.dedups, rs.results, rs.tombs, rs.sessions,
+	} {
+		number, ok := f.section()
+		if ok && number != uint8(want+1) {
+			f.fail("section %d, want %d", number, want+1)
+		}
+		if f.err() == nil && !ok {
+			f.fail("snapshot ends before section %d", want+1)
+		}
+		if f.err() != nil {
+			return f.err()
+		}
+		read()
+		if f.err() != nil {
+			return f.err()
+		}
+		if number == sectionMessages {
+			rs.link()
+			if f.err() != nil {
+				return f.err()
+			}
+		}
+	}
+	if number, ok := f.section(); ok {
+		f.fail("section %d is unknown, this build reads 1 to %d", number, sectionSessions)
+	}
+	if f.err() != nil {
+		return f.err()
+	}
+	s.scratchFx.reset()
+	s.fx = nil
+	return nil
+}
+
+func (rs *restorer) counters() {
+	s, f := rs.s, rs.f
+	n := 0
+	for f.more() {
+		s.places, s.resultSeq = f.uvarint(), f.uvarint()
+		v := f.uvarint()
+		s.queueNumbers = uint32(v)
+		if v > 1<<32-1 || s.places >= 1<<56 {
+			f.fail("counters %d and %d are out of range", s.places, v)
+		}
+		n++
+	}
+	if f.err() == nil && n != 1 {
+		f.fail("%d records of counters, want 1", n)
+	}
+}
+
+func (rs *restorer) queues() {
+	s, f := rs.s, rs.f
+	var last uint64
+	for f.more() {
+		number := f.uvarint()
+		m := &queueMeta{number: uint32(number), name: f.str(MaxQueueName)}
+		o := &m.options
+		for _, n := range o.numbers() {
+			*n = f.varint()
+		}
+		o.DeadOverflow = DeadOverflow(f.u8())
+		policy := append([]byte(nil), f.bytes(2000)...)
+		decodePolicy(policy, &o.Retry)
+		var t tally
+		for _, n := range t.totals() {
+			*n = f.varint()
+		}
+		if f.err() != nil {
+			return
+		}
+		normal := *o
+		normal.Normalize()
+		_, bad := o.Validate()
+		switch {
+		case number <= last || number > uint64(s.queueNumbers):
+			f.fail("queue number %d after %d of %d", number, last, s.queueNumbers)
+		case !ValidQueueName([]byte(m.name)) || s.findQueueRead([]byte(m.name)) != nil:
+			f.fail("queue name %q is not valid or there twice", m.name)
+		case bad != nil || !normal.Equal(o) || string(appendPolicy(nil, &o.Retry)) != string(policy):
+			f.fail("queue %q has options that are out of range", m.name)
+		}
+		if f.err() != nil {
+			return
+		}
+		last = number
+		q := s.addQueue(m)
+		to := s.tallies.Mut(q.slot).totals()
+		for i, n := range t.totals() {
+			if *n < 0 {
+				f.fail("queue %q has a negative total", m.name)
+			}
+			*to[i] = *n
+		}
+	}
+}
+
+// queue reads a queue number and finds the queue.
+func (rs *restorer) queue() *queue {
+	n := rs.f.uvarint()
+	if rs.f.err() != nil {
+		return nil
+	}
+	if n <= 1<<32-1 {
+		if q := rs.s.byNumber(uint32(n)); q != nil {
+			return q
+		}
+	}
+	rs.f.fail("queue number %d is unknown", n)
+	return nil
+}
+
+// instant reads a time.
+func (rs *restorer) instant() int64 {
+	t := rs.f.varint()
+	if t < 0 || t > maxInstant {
+		rs.f.fail("time %d, want 0 to %d", t, int64(maxInstant))
+		return 0
+	}
+	return t
+}
+
+func (rs *restorer) messages() {
+	s, f := rs.s, rs.f
+	var last ID
+	for f.more() {
+		var m message
+		m.id = f.id()
+		q := rs.queue()
+		m.state, m.priority, m.bits, m.flags = MessageState(f.u8()), f.u8(), f.u8(), f.u8()
+		m.place, m.enqueued = f.uvarint(), rs.instant()
+		blob := f.bytes(MaxBodyBytes + 64<<10)
+		if f.err() != nil {
+			return
+		}
+		switch {
+		case m.id.Compare(last) <= 0:
+			f.fail("message %s after %s", m.id, last)
+		case m.state < StateScheduled || m.state > StateDead || m.state == StateDone:
+			f.fail("message %s is in state %d", m.id, m.state)
+		case m.priority > MaxPriority || m.flags&^flagPushed != 0 || m.place > s.places || !validBlob(m.bits, blob):
+			f.fail("message %s has fields out of range", m.id)
+		}
+		if f.err() != nil {
+			return
+		}
+		last = m.id
+		slot := s.messages.Alloc()
+		m.queue, m.next, m.prev, m.side = q.slot, none, none, none
+		m.body = s.arena.PutBytes(owner(ownMessage, slot), blob)
+		*s.messages.Mut(slot) = m
+		if f.bool() {
+			rs.side(slot)
+		} else if m.state != StateReady {
+			f.fail("message %s lacks what its state %d needs", m.id, m.state)
+		}
+		if f.err() != nil {
+			return
+		}
+		rs.enter(q, slot)
+	}
+}
+
+// side reads what a message has beyond the record.
+func (rs *restorer) side(slot int32) {
+	s, f := rs.s, rs.f
+	var d side
+	d.due, d.expires = rs.instant(), rs.instant()
+	d.reason = DeadReason(f.u8())
+	d.lease = f.id()
+	var worker []byte
+	var who Consumer
+	m := s.messages.Get(slot)
+	if !d.lease.IsZero() {
+		d.leasedAt, d.cutoff = rs.instant(), rs.instant()
+		attempts := f.uvarint()
+		d.free, d.end = f.u8(), leaseEnd(f.u8())
+		history := f.bytes(MaxError + MaxHistory*(MaxWorker+MaxAttemptError+64))
+		switch {
+		case f.err() != nil:
+			return
+		case attempts > 1<<16-1 || d.free > MaxFreeReturns || d.end > endReleaseDead:
+			f.fail("message %s has a lease out of range", m.id)
+			return
+		case len(history) > 0 && !validHistory(history):
+			f.fail("message %s has a damaged history", m.id)
+			return
+		}
+		d.attempts = uint16(attempts)
+		if len(history) > 0 {
+			d.history = s.arena.PutBytes(0, history) // the owner follows
+		}
+		worker = append(s.meta[:0], f.bytes(MaxWorker)...)
+		s.meta = worker
+		if m.state == StateLeased {
+			who = Consumer{Session: f.id(), Sub: f.u32()}
+		}
+		if f.err() == nil && !ValidText(worker, MaxWorker) {
+			f.fail("message %s has a worker that is no text", m.id)
+		}
+	}
+	if f.err() != nil {
+		return
+	}
+	if d.reason > ReasonMapping || (d.reason != ReasonNone) != (m.state == StateDead) ||
+		m.state == StateLeased && (d.lease.IsZero() || d.end != endNone) ||
+		m.state == StateRetrying && d.lease.IsZero() ||
+		m.state == StateReady && d.lease.IsZero() && d.expires == 0 && d.due == 0 {
+		f.fail("message %s has a side that does not fit its state %d", m.id, m.state)
+		return
+	}
+	sl := s.newSide(slot)
+	sd := s.sides.Mut(sl)
+	d.message, d.heapPos, d.worker, d.consumer, d.older, d.newer = slot, none, none, none, none, none
+	*sd = d
+	if d.history != 0 {
+		s.arena.SetOwner(d.history, owner(ownHistory, sl))
+	}
+	if d.lease.IsZero() {
+		return
+	}
+	w := s.worker(worker)
+	s.workers.Mut(w).count++
+	s.sides.Mut(sl).worker = w
+	if m.state == StateLeased {
+		// Linked in the order of leases, which is not this one; until then the consumer only keeps its place.
+		c := s.consumer(who)
+		s.consumers.Mut(c).count++
+		s.sides.Mut(sl).consumer = c
+	}
+}
+
+// enter counts and indexes a message that has been read, and notes where it is to be linked.
+func (rs *restorer) enter(q *queue, slot int32) {
+	s := rs.s
+	m, t := s.messages.Get(slot), s.tallies.Mut(q.slot)
+	if m.bits&hasTask != 0 && s.alive(m) {
+		if other, ok := s.findTask(q, s.taskText(m)); ok {
+			rs.f.fail("messages %s and %s have the same task id", s.messages.Get(other).id, m.id)
+			return
+		}
+	}
+	s.indexMessage(q, slot)
+	s.groupCount++
+	if m.state != StateDead {
+		t.bytes += int64(s.arena.Size(m.body))
+	}
+	switch m.state {
+	case StateReady:
+		rs.ready = append(rs.ready, placed{ID{Lo: m.place}, slot})
+	case StateLeased:
+		t.leased++
+		sd := s.sides.Get(m.side)
+		rs.leased = append(rs.leased, placed{sd.lease, m.side})
+		q.leases.Push(sd.due, m.side)
+		s.clockFix(clockLease, q)
+	case StateScheduled:
+		t.scheduled++
+		s.duePush(q, m.side)
+	case StateRetrying:
+		t.retrying++
+		s.duePush(q, m.side)
+	case StateDead:
+		t.dead++
+		rs.dead = append(rs.dead, slot)
+	}
+}
+
+// link makes the lists: ready messages by place, leases by position, dead letters by time.
+func (rs *restorer) link() {
+	s, f := rs.s, rs.f
+	byKey := func(a, b placed) int { return a.key.Compare(b.key) }
+	slices.SortFunc(rs.ready, byKey)
+	for i, p := range rs.ready {
+		if p.key.Lo == 0 || i > 0 && rs.ready[i-1].key == p.key {
+			f.fail("ready message %s has place %d, which is not its own", s.messages.Get(p.slot).id, p.key.Lo)
+			return
+		}
+		q := s.queues[s.messages.Get(p.slot).queue]
+		s.pushReady(q, p.slot)
+		s.nowReady(q, p.slot)
+	}
+	slices.SortFunc(rs.leased, byKey)
+	for i, p := range rs.leased {
+		if i > 0 && rs.leased[i-1].key == p.key {
+			f.fail("lease %s is there twice", p.key)
+			return
+		}
+		c := s.sides.Get(p.slot).consumer
+		s.linkConsumer(c, p.slot)
+		s.consumers.Mut(c).count-- // linkConsumer counts what side has counted
+	}
+	slices.SortFunc(rs.dead, func(a, b int32) int {
+		if s.deadLess(a, b) {
+			return -1
+		}
+		return 1
+	})
+	for _, slot := range rs.dead {
+		q := s.queues[s.messages.Get(slot).queue]
+		s.linkDead(q, slot)
+		s.clockFix(clockDead, q)
+	}
+	rs.ready, rs.leased, rs.dead = nil, nil, nil
+}
+
+func (rs *restorer) dedups() {
+	s, f := rs.s, rs.f
+	var last ID
+	for f.more() {
+		d := dedupKey{id: f.id()}
+		q := rs.queue()
+		d.key, d.content, d.end = f.hash(), f.hash(), rs.instant()
+		if f.err() == nil && d.id.Compare(last) <= 0 {
+			f.fail("dedup key of %s after %s", d.id, last)
+		}
+		if f.err() != nil {
+			return
+		}
+		if _, ok := s.findDedup(q, &d.key); ok && d.end >= s.now {
+			f.fail("dedup key of %s is there twice", d.id)
+			return
+		}
+		last = d.id
+		d.queue = q.slot
+		sl := s.dedups.Alloc()
+		*s.dedups.Mut(sl) = d
+		s.linkDedup(q, sl)
+		s.tallies.Mut(q.slot).dedups++
+	}
+}
+
+func (rs *restorer) results() {
+	s, f := rs.s, rs.f
+	var last uint64
+	for f.more() {
+		r := result{seq: f.uvarint()}
+		q := rs.queue()
+		r.id, r.lease, r.task = f.id(), f.id(), f.hash()
+		r.end, r.at, r.duration = rs.instant(), rs.instant(), rs.instant()
+		r.attempts, r.flags = f.u16(), f.u8()
+		blob := f.bytes(MaxBodyBytes + 2048)
+		if f.err() != nil {
+			return
+		}
+		if r.seq <= last || r.seq > s.resultSeq {
+			f.fail("result %d after %d of %d", r.seq, last, s.resultSeq)
+			return
+		}
+		if why := r.check(q, blob); why != "" {
+			f.fail("result %d %s", r.seq, why)
+			return
+		}
+		last = r.seq
+		r.queue = q.slot
+		sl := s.results.Alloc()
+		r.blob = s.arena.PutBytes(owner(ownResult, sl), blob)
+		*s.results.Mut(sl) = r
+		s.linkResult(q, sl)
+	}
+}
+
+// check says what is wrong with a result from a snapshot, "" if nothing is.
+func (r *result) check(q *queue, blob []byte) string {
+	var rf resultFields
+	rf.parse(blob)
+	again := rf.appendMeta(nil)
+	if len(again)+len(rf.output) != len(blob) || string(again) != string(blob[:len(again)]) {
+		return "has a damaged blob"
+	}
+	hasTask := len(rf.task) > 0
+	switch {
+	case !ValidText(rf.task, MaxTaskID) || !ValidText(rf.kind, MaxKind) || !ValidText(rf.contentType, MaxContentType) ||
+		!ValidText(rf.worker, MaxWorker) || len(rf.output) > MaxBodyBytes:
+		return "has fields out of range"
+	case r.flags > resultDuplicate|resultOrigin|resultHasTask || hasTask != (r.flags&resultHasTask != 0):
+		return "has flags that do not fit"
+	case hasTask && r.task != HashTask(q.meta.name, rf.task), !hasTask && (r.task != [16]byte{} || r.id.IsZero()):
+		return "has another task's hash"
+	}
+	if r.flags&resultOrigin != 0 {
+		if _, ok := ParseIDBytes(rf.task); !ok {
+			return "has an origin that is no id"
+		}
+	}
+	return ""
+}
+
+func (rs *restorer) tombs() {
+	s, f := rs.s, rs.f
+	var last uint32
+	var end int64
+	for f.more() {
+		q := rs.queue()
+		t := tombstone{id: f.id(), lease: f.id(), task: f.hash(), ends: f.uvarint()}
+		if f.err() != nil {
+			return
+		}
+		if q.meta.number != last {
+			end = 0
+		}
+		switch {
+		case q.meta.number < last || t.end() < end || t.end() > maxInstant:
+			f.fail("tombstone of %s is out of order", t.id)
+		case t.id.IsZero() || t.ends&0xff != tombDone:
+			f.fail("tombstone of %s has outcome %d, want %d", t.id, t.ends&0xff, tombDone)
+		}
+		if f.err() != nil {
+			return
+		}
+		last, end = q.meta.number, t.end()
+		t.queue = q.slot
+		sl := s.tombs.Alloc()
+		*s.tombs.Mut(sl) = t
+		s.linkTomb(q, sl)
+	}
+}
+
+func (rs *restorer) sessions() {
+	s, f := rs.s, rs.f
+	var last ID
+	for f.more() {
+		ses := session{id: f.id(), used: rs.instant(), low: f.uvarint(), oldest: none, newest: none, hint: none}
+		n := f.uvarint()
+		if f.err() == nil && (ses.id.Compare(last) <= 0 || n > RequestWindow) {
+			f.fail("session %s after %s with %d outcomes", ses.id, last, n)
+		}
+		if f.err() != nil {
+			return
+		}
+		last = ses.id
+		sl := s.addSession(ses)
+		for i := range n {
+			m := memo{number: f.uvarint(), id: f.id(), amount: f.varint(), used: true}
+			leases := f.uvarint()
+			m.leases, m.code, m.field, m.flags = int32(leases), Code(f.u8()), Field(f.u8()), f.u8()
+			if f.err() != nil {
+				return
+			}
+			newest := s.sessions.Get(sl).newest
+			if m.number-ses.low >= RequestWindow || leases > MaxLeaseCount ||
+				i > 0 && m.number <= s.memos.Get(newest).number || m.flags > memoDuplicate|memoDead|memoResult|memoLease {
+				f.fail("session %s has outcome %d out of place", ses.id, m.number)
+				return
+			}
+			s.addMemo(sl, m)
+		}
+	}
+}

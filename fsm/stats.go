@@ -1,0 +1,151 @@
+package fsm
+
+import (
+	"sort"
+)
+
+// QueueStats are the counters of a queue. Those under Totals only grow and are state: they are in snapshots.
+type QueueStats struct {
+	Name    string
+	Options QueueOptions
+
+	Ready, Scheduled, Retrying, Leased, Dead int64
+	Bytes                                    int64 // bodies, headers and other fields of live messages
+	// OldestEnqueuedAt is T of the oldest of these: the first ready message of each priority, the one that becomes due
+	// first, the one whose lease ends first; 0 if the queue holds none. Without delays, retries and long leases that is the
+	// oldest live message; with them one that is older may hide behind.
+	OldestEnqueuedAt                            int64
+	Results, ResultBytes, DedupKeys, Tombstones int64 // not yet reclaimed
+
+	// Totals.
+	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, Refused, DeadDropped, TombstonesDropped int64
+	DiedByReason                                                                                          [6]int64 // by DeadReason
+	LeaseMillisSum                                                                                        int64    // Σ over acks of T(ack) − T(lease), ms
+}
+
+// QueueNumber is the number of an existing queue. Numbers are never given twice.
+func (s *State) QueueNumber(name []byte) (uint32, bool) {
+	q := s.findQueueRead(name)
+	if q == nil {
+		return 0, false
+	}
+	return q.meta.number, true
+}
+
+// findQueueRead is findQueue without its cache, for readers that share the state.
+func (s *State) findQueueRead(name []byte) *queue {
+	slot, ok := s.queueByName.Find(hashText(0, name), func(v int32) bool { return s.queues[v].meta.name == string(name) })
+	if !ok {
+		return nil
+	}
+	return s.queues[slot]
+}
+
+// QueueName is the name of a queue, "" when it is gone.
+func (s *State) QueueName(n uint32) string {
+	if q := s.byNumber(n); q != nil {
+		return q.meta.name
+	}
+	return ""
+}
+
+// QueueOptions are the options of a queue, zero when it is gone. Steps belong to the state: do not write to them.
+func (s *State) QueueOptions(n uint32) QueueOptions {
+	if q := s.byNumber(n); q != nil {
+		return q.meta.options
+	}
+	return QueueOptions{}
+}
+
+// Ready is how many messages of a queue can be leased now.
+func (s *State) Ready(n uint32) int {
+	if q := s.byNumber(n); q != nil {
+		return int(s.tallies.Get(q.slot).ready)
+	}
+	return 0
+}
+
+// Queues calls f for each queue in the order of names, starting behind after, until it returns false.
+func (s *State) Queues(after string, f func(n uint32, name string) bool) {
+	at := sort.Search(len(s.names), func(i int) bool { return s.queues[s.names[i]].meta.name > after })
+	for _, slot := range s.names[at:] {
+		if m := s.queues[slot].meta; !f(m.number, m.name) {
+			return
+		}
+	}
+}
+
+// Stats are a queue's counters, zero when it is gone.
+func (s *State) Stats(n uint32) QueueStats {
+	q := s.byNumber(n)
+	if q == nil {
+		return QueueStats{}
+	}
+	t := s.tallies.Get(q.slot)
+	return QueueStats{
+		Name: q.meta.name, Options: q.meta.options,
+		Ready: t.ready, Scheduled: t.scheduled, Retrying: t.retrying, Leased: t.leased, Dead: t.dead, Bytes: t.bytes,
+		OldestEnqueuedAt: s.oldest(q),
+		Results:          t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
+		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
+		Redriven: t.redriven, Refused: t.refused, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
+		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis,
+	}
+}
+
+func (s *State) oldest(q *queue) int64 {
+	var at int64
+	look := func(slot int32) {
+		if m := s.messages.Get(slot); at == 0 || m.enqueued < at {
+			at = m.enqueued
+		}
+	}
+	for p := range q.ready {
+		if q.ready[p].head != none {
+			look(q.ready[p].head)
+		}
+	}
+	if _, slot, ok := q.released.Min(); ok {
+		look(slot)
+	}
+	if _, sl, ok := q.due.Min(); ok {
+		look(s.sides.Get(sl).message)
+	}
+	if _, sl, ok := q.leases.Min(); ok {
+		look(s.sides.Get(sl).message)
+	}
+	return at
+}
+
+// Memory is what the state holds, for metrics and tests.
+type Memory struct {
+	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues int64
+	// Garbage is purged records that are not given back yet.
+	Garbage                                        int64
+	ArenaLive, ArenaHeld, TableBytes, SessionBytes int64 // bytes
+}
+
+// Memory walks the queues, not the records.
+func (s *State) Memory() Memory {
+	m := Memory{
+		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)),
+		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
+	}
+	for _, slot := range s.names {
+		t := s.tallies.Get(slot)
+		m.Messages += t.live()
+		m.Dead += t.dead
+		m.Results += t.results
+		m.Tombstones += t.tombs
+		m.DedupKeys += t.dedups
+		q := s.queues[slot]
+		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes()
+	}
+	m.Garbage = int64(s.messages.Len()) - m.Messages - m.Dead
+	m.TableBytes += s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +
+		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
+		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
+		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
+		s.memos.Bytes()
+	return m
+}

@@ -1,0 +1,98 @@
+package fsm
+
+import (
+	"sync/atomic"
+
+	"github.com/quorate/quorate/fsm/arena"
+	"github.com/quorate/quorate/fsm/table"
+)
+
+// View is an immutable picture of the state at one index. It is cheap to take: pages and chunks are shared with the state,
+// which copies a page before it writes to it while a view is open. Any goroutine may use it while Apply goes on, one at a
+// time, and must release it.
+type View struct {
+	header       snapshotHeader
+	places       uint64
+	resultSeq    uint64
+	queueNumbers uint32
+	metas        []*queueMeta // by slot; nil where there is no queue
+
+	tallies   *table.View[tally]
+	messages  *table.View[message]
+	sides     *table.View[side]
+	workers   *table.View[worker]
+	consumers *table.View[consumer]
+	dedups    *table.View[dedupKey]
+	results   *table.View[result]
+	tombs     *table.View[tombstone]
+	sessions  *table.View[session]
+	memos     *table.View[memo]
+	pin       *arena.Pin
+
+	released atomic.Bool
+}
+
+// View takes a picture of the state. It must not run at the same time as Apply.
+func (s *State) View() *View {
+	v := &View{
+		header: snapshotHeader{
+			Group: s.group, Epoch: s.epoch, Cluster: s.cluster, Index: s.index, Time: s.now, Shift: s.shift,
+		},
+		places: s.places, resultSeq: s.resultSeq, queueNumbers: s.queueNumbers,
+		metas:   make([]*queueMeta, len(s.queues)),
+		tallies: s.tallies.View(), messages: s.messages.View(), sides: s.sides.View(), workers: s.workers.View(),
+		consumers: s.consumers.View(), dedups: s.dedups.View(), results: s.results.View(), tombs: s.tombs.View(),
+		sessions: s.sessions.View(), memos: s.memos.View(), pin: s.arena.Pin(),
+	}
+	for _, slot := range s.names {
+		v.metas[slot] = s.queues[slot].meta
+	}
+	return v
+}
+
+// Index is that of the last entry in the picture.
+func (v *View) Index() uint64 { return v.header.Index }
+
+// Time is T at that index, Unix ms.
+func (v *View) Time() int64 { return v.header.Time }
+
+// Release gives the pages and chunks back; again does nothing. Nothing may use the view at that moment or after.
+func (v *View) Release() {
+	if !v.released.CompareAndSwap(false, true) {
+		return
+	}
+	v.tallies.Release()
+	v.messages.Release()
+	v.sides.Release()
+	v.workers.Release()
+	v.consumers.Release()
+	v.dedups.Release()
+	v.results.Release()
+	v.tombs.Release()
+	v.sessions.Release()
+	v.memos.Release()
+	v.pin.Release()
+}
+
+// holds says whether a message record is one that anybody can see or that still counts: not free, and not purged.
+func (v *View) holds(m *message) bool {
+	if m.id.IsZero() || v.metas[m.queue] == nil {
+		return false
+	}
+	switch t := v.tallies.Get(m.queue); m.state {
+	case StateLeased:
+		return true
+	case StateDead:
+		return m.gen == t.deadGen
+	default:
+		return m.gen == t.liveGen
+	}
+}
+
+// blob is the blob of a ref, nil where there is none.
+func (v *View) blob(r arena.Ref) []byte {
+	if r == 0 {
+		return nil
+	}
+	return v.pin.Get(r)
+}
