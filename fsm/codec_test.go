@@ -273,6 +273,56 @@ func TestDecoderReuse(t *testing.T) { // not parallel: counts allocations
 	}
 }
 
+// TestDecoderLetsGo: what is read again holds nothing of the entries before, however long their batches were.
+func TestDecoderLetsGo(t *testing.T) {
+	t.Parallel()
+	var d Decoder
+	var enqueue Enqueue
+	var ack Ack
+	for n := 5; n >= 0; n-- {
+		long := &Enqueue{Messages: make([]Message, n)}
+		then := &Ack{Then: make([]ThenMessage, n)}
+		for i := range n {
+			long.Messages[i] = fullMessage()
+			long.Messages[i].Headers = long.Messages[i].Headers[:min(2, n-i)]
+			then.Then[i] = ThenMessage{Queue: []byte("q"), Message: long.Messages[i]}
+		}
+		data := AppendOp(AppendOp(AppendEntryHeader(nil, 0, 0), long), then)
+		if err := d.Reset(data); err != nil {
+			t.Fatal(err)
+		}
+		d.Next()
+		d.Enqueue(&enqueue)
+		d.Next()
+		d.Ack(&ack)
+		if d.Next() || d.Err() != nil || len(enqueue.Messages) != n || len(ack.Then) != n {
+			t.Fatalf("%d messages: %d and %d, %v", n, len(enqueue.Messages), len(ack.Then), d.Err())
+		}
+		check := func(m *Message, live bool) {
+			t.Helper()
+			hs := m.Headers[:cap(m.Headers)]
+			for _, h := range hs[len(m.Headers):] {
+				if h.Name != nil || h.Value != nil {
+					t.Fatalf("%d messages: a header behind the length holds on to an entry", n)
+				}
+			}
+			if !live && (m.Body != nil || m.TaskID != nil || m.Kind != nil || m.ContentType != nil || m.Key != nil || len(m.Headers) > 0) {
+				t.Fatalf("%d messages: one behind the length holds on to an entry", n)
+			}
+		}
+		for i := range enqueue.Messages[:cap(enqueue.Messages)] {
+			check(&enqueue.Messages[:cap(enqueue.Messages)][i], i < n)
+		}
+		for i := range ack.Then[:cap(ack.Then)] {
+			th := &ack.Then[:cap(ack.Then)][i]
+			check(&th.Message, i < n)
+			if i >= n && th.Queue != nil {
+				t.Fatal("a queue name behind the length holds on to an entry")
+			}
+		}
+	}
+}
+
 func TestDecoderMisuse(t *testing.T) {
 	t.Parallel()
 	data := AppendOp(AppendOp(AppendEntryHeader(nil, 0, 0), &OpenSession{}), &OpenSession{})

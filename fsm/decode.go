@@ -7,7 +7,8 @@ import (
 )
 
 // Decoder reads the operations of one entry after the other into structs of the caller's. It copies no bytes: slices in
-// what it fills alias the entry. The zero value is ready, and a Decoder that is reused does not allocate.
+// what it fills alias the entry, and what is filled again lets go of the entry before. The zero value is ready, and a
+// Decoder that is reused does not allocate.
 //
 //	for d.Next() {
 //		switch d.Op() {
@@ -340,6 +341,7 @@ func (d *Decoder) message(m *Message) {
 	if cap(m.Headers) > MaxHeaders { // do not keep what only a bad batch needed
 		m.Headers = nil
 	}
+	clear(m.Headers) // what lies behind the length holds on to no entry
 	m.Headers = m.Headers[:0]
 	if f&msgHeaders != 0 {
 		n := d.count("headers", 2, formatHeaders)

@@ -57,6 +57,14 @@ func (d *Decoder) PurgeQueue(op *PurgeQueue) {
 // minMessage is the size of the smallest encoding of a message: its presence bits and the length of its body.
 const minMessage = 2
 
+// letGo drops what a message of an earlier batch has of its entry, and keeps its slices for the next long batch: without
+// it each place of the longest batch would hold on to the last entry that had so many messages.
+func (m *Message) letGo() {
+	m.TaskID, m.Kind, m.ContentType, m.Body, m.Key = nil, nil, nil, nil, nil
+	clear(m.Headers)
+	m.Headers = m.Headers[:0]
+}
+
 // Enqueue reads an Enqueue.
 func (d *Decoder) Enqueue(op *Enqueue) {
 	d.take(opEnqueue)
@@ -64,6 +72,9 @@ func (d *Decoder) Enqueue(op *Enqueue) {
 	op.Queue = d.bytes()
 	op.AutoCreate = d.bool()
 	n := d.count("messages", minMessage, formatMessages)
+	for i := n; i < len(op.Messages); i++ {
+		op.Messages[i].letGo()
+	}
 	op.Messages = op.Messages[:0]
 	for range n {
 		if d.scan {
@@ -108,6 +119,10 @@ func (d *Decoder) Ack(op *Ack) {
 		d.result(&op.Result)
 	}
 	n := d.count("then messages", 1+minMessage, formatMessages)
+	for i := n; i < len(op.Then); i++ {
+		op.Then[i].Queue = nil
+		op.Then[i].Message.letGo()
+	}
 	op.Then = op.Then[:0]
 	for range n {
 		if d.scan {
