@@ -3,7 +3,6 @@ package fsm
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 )
 
 // Decoder reads the operations of one entry after the other into structs of the caller's. It copies no bytes: slices in
@@ -228,7 +227,7 @@ func (d *Decoder) present() int64 {
 }
 
 func (d *Decoder) int32(v int64) int32 {
-	if v < math.MinInt32 || v > math.MaxInt32 {
+	if int64(int32(v)) != v {
 		d.fail("%s: number %d does not fit in 32 bits", opNames[d.op], v)
 		return 0
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 )
 
 // frameReader reads what a frameWriter wrote, one verified block at a time; it holds one block and the longest field
@@ -341,16 +340,6 @@ func (f *frameReader) uvarint() uint64 {
 func (f *frameReader) varint() int64 {
 	u := f.uvarint()
 	return int64(u>>1) ^ -int64(u&1)
-}
-
-// int32 is a varint that must fit.
-func (f *frameReader) int32() int32 {
-	v := f.varint()
-	if v < math.MinInt32 || v > math.MaxInt32 {
-		f.fail("number %d does not fit in 32 bits", v)
-		return 0
-	}
-	return int32(v)
 }
 
 func (f *frameReader) id() ID {

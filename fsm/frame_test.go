@@ -249,7 +249,7 @@ func TestFramesConsumerErrors(t *testing.T) {
 			if f.more() || f.u8() != 0 || f.u64() != 0 || f.uvarint() != 0 || f.bytes(9) != nil || !f.id().IsZero() || f.hash() != [16]byte{} {
 				t.Error("something was read after the error")
 			}
-			if _, ok := f.section(); ok || f.err() != first {
+			if _, ok := f.section(); ok || !errors.Is(f.err(), first) {
 				t.Error("the first error did not stick")
 			}
 		})

@@ -3,7 +3,6 @@ package fsm
 import (
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -162,11 +161,13 @@ func (p *RetryPolicy) exponential(n int64) int64 {
 	return d / 1000
 }
 
+const maxInt64 = 1<<63 - 1
+
 // mulCap is a × b for a, b ≥ 0, or the largest int64 where that does not fit. A negative a counts as 0.
 func mulCap(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(max(a, 0)), uint64(max(b, 0)))
-	if hi != 0 || lo > math.MaxInt64 {
-		return math.MaxInt64
+	if hi != 0 || lo > maxInt64 {
+		return maxInt64
 	}
 	return int64(lo)
 }

@@ -157,13 +157,13 @@ func (x *Index) find(h uint64, v int32) (*indexPage, int) {
 	}
 }
 
-// Replace puts new in place of old under h, for a record that moved; false where old is not there.
-func (x *Index) Replace(h uint64, old, new int32) bool {
-	p, k := x.find(h, old)
+// Replace puts to in place of from under h, for a record that moved; false where from is not there.
+func (x *Index) Replace(h uint64, from, to int32) bool {
+	p, k := x.find(h, from)
 	if k < 0 {
 		return false
 	}
-	p.slots[k].val = uint32(new) + 1
+	p.slots[k].val = uint32(to) + 1
 	return true
 }
 
