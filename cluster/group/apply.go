@@ -1,0 +1,294 @@
+package group
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/quorate/quorate/fsm"
+)
+
+// machine is the group as raft sees it: raft.BatchingFSM. Its methods are called by raft's goroutines alone.
+type machine struct{ g *Group }
+
+var _ raft.BatchingFSM = machine{}
+
+// Apply applies one entry.
+func (m machine) Apply(l *raft.Log) any {
+	m.ApplyBatch([]*raft.Log{l})
+	return nil
+}
+
+// ApplyBatch applies committed entries, completes what this leader had proposed in them, deals out what they leased, and
+// wakes each connection once.
+func (m machine) ApplyBatch(logs []*raft.Log) []any {
+	g := m.g
+	for _, l := range logs {
+		if l.Type == raft.LogCommand && !g.broken.Load() {
+			began := g.clock.Mono()
+			g.apply(l)
+			g.metrics.applied(g.clock.Mono() - began)
+		}
+		g.reached(l.Index)
+	}
+	g.flushes.flush()
+	g.kick() // room in flight, credit, releases, a tick
+	for len(g.responses) < len(logs) {
+		g.responses = append(g.responses, nil)
+	}
+	return g.responses[:len(logs)]
+}
+
+// apply applies one entry.
+func (g *Group) apply(l *raft.Log) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.st.Apply(l.Index, l.Data, &g.fx); err != nil {
+		g.fatal(fmt.Errorf("apply entry %d of term %d: %w", l.Index, l.Term, err))
+		return
+	}
+	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
+	live := l.Index > g.replay
+	g.time.applied(g.fx.Time, live)
+	if live {
+		g.liveAt.Store(int64(g.clock.Mono()))
+	}
+	if f := g.flights.match(l.Data); f != nil {
+		g.settle(f)
+	}
+	if len(g.fx.Checkpoints) > 0 {
+		g.digests.take(l.Index, g.st)
+	}
+	if !g.serving {
+		return
+	}
+	g.ended()
+	g.wakeTasks()
+	for _, n := range g.fx.Ready {
+		if q := g.dispatch.queues[g.st.QueueName(n)]; q != nil {
+			q.number, q.known = n, true
+			g.dispatch.mark(q)
+		}
+	}
+	if due, ok := g.st.NextDue(); ok {
+		g.armTimer(due)
+	}
+}
+
+// settle completes the proposals of an entry that this leader packed and books its leases. The state lock is held.
+func (g *Group) settle(f *flight) {
+	fx, d := &g.fx, &g.dispatch
+	if len(fx.OpEnd) != len(f.ops) {
+		g.fatal(fmt.Errorf("entry %d was proposed with %d operations and applied with %d", fx.Index, len(f.ops), len(fx.OpEnd)))
+		return
+	}
+	g.refusedSince = 0
+	g.committedAt = g.clock.Mono()
+	g.metrics.committed(g.committedAt - f.packed)
+	at := Stamp{Index: fx.Index, Time: fx.Time}
+	from := int32(0)
+	for i := range f.ops {
+		op := &f.ops[i]
+		end := fx.OpEnd[i]
+		out := fx.Outcomes[from:end:end]
+		from = end
+		var leases []fsm.Leased
+		if len(out) == 1 && out[0].LeaseCount > 0 {
+			leases = fx.Leases[out[0].LeaseFrom : out[0].LeaseFrom+out[0].LeaseCount]
+		}
+		switch op.kind {
+		case opDeal:
+			if len(leases) > 0 {
+				g.deliver(op.sub.consumer, leases)
+			}
+		case opRelease:
+			delete(d.releasing, op.token)
+		default:
+			p := op.p
+			op.p = nil
+			if len(leases) > 0 && g.orphaned(p) {
+				for j := range leases {
+					d.release(leases[j].Token)
+				}
+			}
+			if p == nil {
+				continue // its deadline has passed: completed as unknown
+			}
+			p.session = nil
+			done := p.Done
+			done.Complete(p, g.st, at, out, leases, nil)
+			g.flushes.add(done)
+		}
+	}
+	g.landed(f)
+	g.flights.recycle(f)
+}
+
+// orphaned says whether a pull's leases have nobody to go to: its deadline has passed or its connection has gone.
+func (g *Group) orphaned(p *Proposal) bool {
+	return p == nil || p.session != nil && p.session.conn == nil
+}
+
+// deliver hands leases to their subscription's connection, or gives them back. The state lock is held.
+func (g *Group) deliver(c fsm.Consumer, leases []fsm.Leased) {
+	d := &g.dispatch
+	sub := d.subs[c]
+	if sub == nil {
+		for i := range leases {
+			d.release(leases[i].Token)
+		}
+		return
+	}
+	sub.out += int32(len(leases))
+	if conn := sub.session.conn; !sub.dormant && (conn == nil || !conn.Deliver(c.Sub, g.st, leases)) {
+		for i := range leases {
+			d.release(leases[i].Token)
+		}
+		d.block(sub, g.clock.Mono())
+		return
+	} else if conn != nil {
+		g.flushes.add(conn)
+	}
+	for i := range leases {
+		sub.unstarted[leases[i].Token] = struct{}{}
+	}
+	g.metrics.delivered(len(leases))
+}
+
+// ended opens the windows of consumers whose leases have ended, and tells those whose leases ran out. The state lock is
+// held.
+func (g *Group) ended() {
+	d := &g.dispatch
+	ends := g.fx.Ended
+	for i := range ends {
+		e := &ends[i]
+		if len(d.releasing) > 0 {
+			delete(d.releasing, e.Token)
+		}
+		sub := d.subs[e.Consumer]
+		if sub != nil {
+			sub.out--
+			if len(sub.unstarted) > 0 {
+				delete(sub.unstarted, e.Token)
+			}
+			d.appetite(sub)
+		}
+		if !e.Expired {
+			continue
+		}
+		d.gone = append(d.gone, e.Token)
+		if i+1 < len(ends) && ends[i+1].Expired && ends[i+1].Consumer == e.Consumer {
+			continue
+		}
+		var conn Conn
+		if sub != nil && !sub.dormant {
+			conn = sub.session.conn
+		} else if s := d.sessions[e.Consumer.Session]; s != nil && e.Consumer.Sub == 0 {
+			conn = s.conn
+		}
+		if conn != nil {
+			conn.LeaseGone(e.Consumer.Sub, d.gone)
+			g.flushes.add(conn)
+		}
+		d.gone = d.gone[:0]
+	}
+}
+
+// reached notes how far the state has come, for reads that wait for it.
+func (g *Group) reached(index uint64) {
+	g.applied.Store(index)
+	if want := g.wanted.Load(); want != 0 && index >= want {
+		select {
+		case g.arrived <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Snapshot takes an immutable view; it is written while entries go on being applied.
+func (m machine) Snapshot() (raft.FSMSnapshot, error) {
+	g := m.g
+	if g.broken.Load() {
+		return nil, errBroken
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return &snapshot{view: g.st.View()}, nil
+}
+
+// Restore replaces the state by a snapshot's, or leaves it as it is and answers an error.
+func (m machine) Restore(r io.ReadCloser) error {
+	g := m.g
+	st, err := fsm.Restore(g.cfg.Number, r)
+	if err != nil {
+		return fmt.Errorf("restore snapshot: %w", err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.st.Close()
+	g.st = st
+	g.logBytes.Store(0)
+	g.time.applied(st.Time(), g.running.Load())
+	g.reached(st.Index())
+	return nil
+}
+
+// snapshot is a view on its way to a sink.
+type snapshot struct{ view *fsm.View }
+
+// Persist streams the view. The sink is closed, or cancelled on an error.
+func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	w := chunks{w: sink, buf: make([]byte, 0, snapshotChunk)}
+	if _, err := s.view.WriteTo(&w); err != nil {
+		_ = sink.Cancel()
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	if err := w.flush(); err != nil {
+		_ = sink.Cancel()
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	return sink.Close()
+}
+
+// Release lets go of the view.
+func (s *snapshot) Release() { s.view.Release() }
+
+// snapshotChunk is how much is given to the sink at once: file sinks buffer 4 KiB, which larger writes bypass.
+const snapshotChunk = 128 << 10
+
+type chunks struct {
+	w   io.Writer
+	buf []byte
+}
+
+func (c *chunks) Write(p []byte) (int, error) {
+	if len(c.buf)+len(p) > cap(c.buf) {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+		if len(p) >= cap(c.buf) {
+			return c.w.Write(p)
+		}
+	}
+	c.buf = append(c.buf, p...)
+	return len(p), nil
+}
+
+func (c *chunks) flush() error {
+	if len(c.buf) == 0 {
+		return nil
+	}
+	_, err := c.w.Write(c.buf)
+	c.buf = c.buf[:0]
+	return err
+}
+
+// liveSince is how long ago the last live entry was applied; ok is false if none was.
+func (g *Group) liveSince() (ago time.Duration, ok bool) {
+	at := g.liveAt.Load()
+	if at == 0 {
+		return 0, false
+	}
+	return max(g.clock.Mono()-time.Duration(at), 0), true
+}

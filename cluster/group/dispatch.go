@@ -1,0 +1,319 @@
+package group
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// dispatcher knows, in the leader's memory only, who waits for messages of which queue and how many each may still be
+// given. It adds lease operations to entries, so that a message that arrives while somebody waits is enqueued and leased
+// by one commit. It decides nothing: a lease exists when its entry is applied.
+//
+// The books of a queue are an estimate while entries are in flight: messages that are ready in the applied state, plus
+// those that entries in flight are expected to add, less those that leases in flight have reserved. An estimate that was
+// too high costs an empty lease operation; when a flight ends its part is taken out and the queue is looked at again, so
+// that none too low loses a wake-up.
+//
+// The state lock guards it.
+type dispatcher struct {
+	sessions map[fsm.ID]*Session
+	subs     map[fsm.Consumer]*subscription
+	queues   map[string]*queue
+	marked   []*queue // to be looked at when the next entry is packed, in turn
+	waiting  int      // waiters in all queues
+	pulls    int      // pulls among them
+
+	blocked   []*subscription        // whose connections had no room
+	releases  []fsm.Token            // leases to give back in the next entry
+	releasing map[fsm.Token]struct{} // those and the ones on their way
+	gone      []fsm.Token            // scratch
+	delivery  fsm.Delivery           // scratch
+	op        struct {               // scratch
+		lease   fsm.Lease
+		release fsm.Release
+	}
+}
+
+// queue is a queue that somebody waits for.
+type queue struct {
+	name     string
+	number   uint32 // in the state, if known
+	known    bool
+	refs     int    // subscriptions, pulls and operations in flight that point here
+	waiters  waiter // ring, this element is its anchor
+	count    int    // of waiters
+	adding   int64  // messages that entries in flight should make ready
+	reserved int64  // messages that lease operations in flight may take
+	marked   bool
+}
+
+// waiter is a place in a queue's ring of those who can be given something: a subscription with free credit or a pull.
+type waiter struct {
+	prev, next *waiter
+	sub        *subscription
+	pull       *pull
+}
+
+// Bounds of what the dispatcher does for one entry.
+const (
+	dealMessages = 1024 // messages that an entry's lease operations hand out together
+	dealOps      = 128  // lease operations
+	dealReleases = 256  // releases
+	dealBytes    = fsm.MaxLeaseBytes
+)
+
+var opEnqueue, opAck, opReleaseNumber = opNumber(&fsm.Enqueue{}), opNumber(&fsm.Ack{}), opNumber(&fsm.Release{})
+
+func opNumber(op fsm.Op) uint8 { return fsm.AppendOp(nil, op)[0] }
+
+func (d *dispatcher) reset() {
+	*d = dispatcher{
+		sessions:  map[fsm.ID]*Session{},
+		subs:      map[fsm.Consumer]*subscription{},
+		queues:    map[string]*queue{},
+		releasing: map[fsm.Token]struct{}{},
+	}
+}
+
+// queue finds or makes the entry for a queue and takes a reference.
+func (d *dispatcher) hold(name string) *queue {
+	q := d.queues[name]
+	if q == nil {
+		q = &queue{name: name}
+		q.waiters.prev, q.waiters.next = &q.waiters, &q.waiters
+		d.queues[name] = q
+	}
+	q.refs++
+	return q
+}
+
+// drop gives a reference back.
+func (d *dispatcher) drop(q *queue) {
+	if q.refs--; q.refs == 0 && d.queues[q.name] == q {
+		delete(d.queues, q.name) // if it is still marked, deal finds nobody waiting
+	}
+}
+
+// mark has the queue looked at when the next entry is packed.
+func (d *dispatcher) mark(q *queue) {
+	if !q.marked && q.count > 0 {
+		q.marked = true
+		d.marked = append(d.marked, q)
+	}
+}
+
+func (d *dispatcher) enlist(q *queue, w *waiter) {
+	if w.next != nil {
+		return
+	}
+	w.prev, w.next = q.waiters.prev, &q.waiters
+	w.prev.next, w.next.prev = w, w
+	q.count++
+	d.waiting++
+	if w.pull != nil {
+		d.pulls++
+	}
+}
+
+func (d *dispatcher) delist(q *queue, w *waiter) {
+	if w.next == nil {
+		return
+	}
+	w.prev.next, w.next.prev = w.next, w.prev
+	w.prev, w.next = nil, nil
+	q.count--
+	d.waiting--
+	if w.pull != nil {
+		d.pulls--
+	}
+}
+
+// appetite puts a subscription into its queue's ring or takes it out, after its window or its leases have changed.
+func (d *dispatcher) appetite(s *subscription) {
+	if s.free() > 0 {
+		d.enlist(s.queue, &s.waiter)
+		d.mark(s.queue)
+	} else {
+		d.delist(s.queue, &s.waiter)
+	}
+}
+
+// blockedFor is how long a subscription is given nothing after its connection had no room for a delivery: without a
+// pause the message would be leased and given back, in the log, as fast as entries commit.
+const blockedFor = 100 * time.Millisecond
+
+// block takes a subscription out for a while.
+func (d *dispatcher) block(s *subscription, now time.Duration) {
+	if !s.blocked {
+		s.blocked, s.blockedUntil = true, now+blockedFor
+		d.blocked = append(d.blocked, s)
+		d.delist(s.queue, &s.waiter)
+	}
+}
+
+// unblock lets those back in that have waited long enough.
+func (d *dispatcher) unblock(now time.Duration) {
+	n := 0
+	for n < len(d.blocked) && d.blocked[n].blockedUntil <= now { // in order of time, since all wait equally long
+		s := d.blocked[n]
+		s.blocked = false
+		d.appetite(s)
+		d.blocked[n] = nil
+		n++
+	}
+	d.blocked = d.blocked[:copy(d.blocked, d.blocked[n:])]
+}
+
+// ready is how many messages of the queue a lease operation packed now could get, by the books.
+func (q *queue) ready(st *fsm.State) int64 {
+	if !q.known || st.QueueName(q.number) != q.name {
+		if q.number, q.known = st.QueueNumber([]byte(q.name)); !q.known {
+			return q.adding - q.reserved
+		}
+	}
+	return int64(st.Ready(q.number)) + q.adding - q.reserved
+}
+
+// foresee reads the entry under construction for what it will make ready in queues that somebody waits for, so that
+// leases for it ride along.
+func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
+	if d.waiting == 0 || len(f.ops) == 0 {
+		return
+	}
+	dec := &pk.decoder
+	if dec.Reset(pk.buf) != nil {
+		return
+	}
+	for i := 0; dec.Next(); i++ {
+		switch op := &f.ops[i]; dec.Op() {
+		case opEnqueue:
+			dec.Enqueue(&pk.enqueue)
+			n := int32(0)
+			for j := range pk.enqueue.Messages {
+				if m := &pk.enqueue.Messages[j]; m.DelayMillis <= 0 && m.DueAt == 0 {
+					n++
+				}
+			}
+			d.expect(d.queues[string(pk.enqueue.Queue)], op, n)
+		case opReleaseNumber:
+			dec.Release(&pk.release)
+			if st.Lease(pk.release.Token, &d.delivery) {
+				d.expect(d.queues[d.delivery.Queue], op, 1)
+			}
+		case opAck:
+			dec.Ack(&pk.ack)
+			var q *queue
+			n := int32(0)
+			for j := range pk.ack.Then { // those of the first queue that somebody waits for; others need a second commit
+				t := &pk.ack.Then[j]
+				if q == nil {
+					q = d.queues[string(t.Queue)]
+				}
+				if q != nil && q.name == string(t.Queue) && t.Message.DelayMillis <= 0 && t.Message.DueAt == 0 {
+					n++
+				}
+			}
+			d.expect(q, op, n)
+		default:
+			dec.Skip()
+		}
+	}
+}
+
+func (d *dispatcher) expect(q *queue, op *flightOp, n int32) {
+	if q == nil || q.count == 0 || n == 0 {
+		return
+	}
+	q.refs++
+	q.adding += int64(n)
+	op.queue, op.adds = q, n
+	d.mark(q)
+}
+
+// giveBack appends releases of leases that reached nobody.
+func (d *dispatcher) giveBack(buf []byte, f *flight) []byte {
+	n := min(len(d.releases), dealReleases)
+	for _, t := range d.releases[:n] {
+		d.op.release.Token = t
+		buf = fsm.AppendOp(buf, &d.op.release)
+		f.ops = append(f.ops, flightOp{kind: opRelease, token: t})
+	}
+	d.releases = d.releases[:copy(d.releases, d.releases[n:])]
+	return buf
+}
+
+// release has leases given back in the next entry, at no cost of an attempt.
+func (d *dispatcher) release(tokens ...fsm.Token) {
+	for _, t := range tokens {
+		if _, ok := d.releasing[t]; !ok {
+			d.releasing[t] = struct{}{}
+			d.releases = append(d.releases, t)
+		}
+	}
+}
+
+// deal appends lease operations for those who wait on marked queues. Within a queue everybody is served in turn, an even
+// share each round, so that one with much credit starves nobody; queues take turns from entry to entry.
+func (d *dispatcher) deal(st *fsm.State, buf []byte, f *flight, limit int) []byte {
+	left, ops := int64(dealMessages), dealOps
+	limit = max(limit, len(buf)+limit/4)
+	full := func() bool { return left <= 0 || ops <= 0 || len(buf) >= limit }
+	todo := len(d.marked)
+	for ; todo > 0 && !full(); todo-- {
+		q := d.marked[0]
+		d.marked = append(d.marked[:0], d.marked[1:]...)
+		q.marked = false
+		avail := q.ready(st)
+		for avail > 0 && q.count > 0 && !full() {
+			share := max(1, avail/int64(q.count))
+			for turns := q.count; turns > 0 && avail > 0 && !full(); turns-- {
+				w := q.waiters.next
+				d.delist(q, w)
+				var n int64
+				if w.pull != nil {
+					n = d.dealPull(w.pull, avail, f)
+					buf = append(buf, w.pull.p.Op...)
+				} else {
+					n = min(share, avail, left, int64(w.sub.free()), fsm.MaxLeaseCount)
+					buf = d.dealSub(w.sub, int32(n), buf, f)
+				}
+				avail -= n
+				left -= n
+				ops--
+			}
+		}
+		if avail > 0 && q.count > 0 {
+			d.mark(q) // the entry is full: again in the next
+		}
+	}
+	return buf
+}
+
+func (d *dispatcher) dealSub(s *subscription, n int32, buf []byte, f *flight) []byte {
+	op := &d.op.lease
+	op.Queue = append(op.Queue[:0], s.queue.name...)
+	op.Consumer, op.Worker, op.Max, op.MaxBytes, op.LeaseMillis = s.consumer, s.worker, n, dealBytes, s.leaseMillis
+	buf = fsm.AppendOp(buf, op)
+	s.reserved += n
+	s.queue.reserved += int64(n)
+	s.queue.refs++
+	f.ops = append(f.ops, flightOp{kind: opDeal, sub: s, queue: s.queue, max: n})
+	if s.free() > 0 {
+		d.enlist(s.queue, &s.waiter)
+	}
+	return buf
+}
+
+// dealPull reserves what the pull will find, not all it asks for: later arrivals are for others.
+func (d *dispatcher) dealPull(p *pull, avail int64, f *flight) int64 {
+	q := p.queue // its reference passes to the operation
+	n := min(int64(p.max), avail)
+	q.reserved += n
+	f.ops = append(f.ops, flightOp{kind: opPull, p: p.p, queue: q, max: int32(n)})
+	if dl := p.p.Deadline; dl > 0 && (f.deadline == 0 || dl < f.deadline) {
+		f.deadline = dl
+	}
+	delete(p.session.pulls, p)
+	return n
+}

@@ -1,0 +1,2 @@
+// Package group is one Raft group on one node.
+package group

@@ -1,0 +1,198 @@
+package group
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"github.com/quorate/quorate/fsm"
+)
+
+// How often deadlines are looked at. Due messages have a timer of their own; a jump of the wall clock or of an injected
+// clock is noticed within a beat.
+const (
+	beatLeading   = 25 * time.Millisecond
+	beatFollowing = 100 * time.Millisecond
+)
+
+// keepTime sees to all that time brings: deadlines of callers, waits of pulls, due messages, the watchdog. One goroutine.
+func (g *Group) keepTime() {
+	t := time.NewTimer(beatFollowing)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+		case <-g.timerWake:
+		case <-g.stopTimer:
+			return
+		}
+		t.Reset(g.beat())
+	}
+}
+
+// wakeTimer has keepTime look now.
+func (g *Group) wakeTimer() {
+	select {
+	case g.timerWake <- struct{}{}:
+	default:
+	}
+}
+
+// armTimer wakes keepTime if something has become due earlier than what it waits for. The state lock is held.
+func (g *Group) armTimer(due int64) {
+	if g.dueArmed == 0 || due < g.dueArmed {
+		g.dueArmed = due
+		g.wakeTimer()
+	}
+}
+
+// pullUntil notes when a pull has waited long enough. The state lock is held.
+func (g *Group) pullUntil(at time.Duration) {
+	if g.pullNext == 0 || at < g.pullNext {
+		g.pullNext = at
+	}
+}
+
+// beat does what has come up and says when to look again.
+func (g *Group) beat() (next time.Duration) {
+	now := g.clock.Mono()
+	var b batch
+	b.failAll(g.intake.expired(now), errTooLate)
+	next = beatFollowing
+
+	g.mu.Lock()
+	for _, f := range g.flights.list {
+		if f.deadline == 0 || f.deadline > now {
+			continue
+		}
+		f.deadline = 0
+		for i := range f.ops {
+			p := f.ops[i].p
+			switch {
+			case p == nil || p.Deadline == 0:
+			case p.Deadline <= now:
+				f.ops[i].p = nil
+				b.fail(p, errDeadline)
+			case f.deadline == 0 || p.Deadline < f.deadline:
+				f.deadline = p.Deadline
+			}
+		}
+	}
+	for i, o := range g.orphans {
+		b.fail(o.p, o.why)
+		g.orphans[i] = orphan{}
+	}
+	g.orphans = g.orphans[:0]
+	waited := g.pullNext != 0 && g.pullNext <= now
+	g.dueArmed = 0
+	if g.serving {
+		next = beatLeading
+		if due, ok := g.st.NextDue(); ok {
+			g.dueArmed = due
+			next = min(next, max(g.time.until(due), time.Millisecond))
+		}
+	}
+	g.dispatch.unblock(now)
+	serving := g.serving
+	stuck := g.stuck(now)
+	g.mu.Unlock()
+
+	g.finish(&b)
+	if waited {
+		g.readAsync(g.endPulls)
+	}
+	if serving {
+		g.kick() // a tick if one is due, releases that waited, a hold that is over
+	}
+	g.metrics.gauge(g)
+	if g.raft.State() == raft.Shutdown && !g.stopping.Load() {
+		g.fatal(fmt.Errorf("raft of group %d has stopped by itself", g.cfg.Number))
+	}
+	if stuck != "" && !g.tripped.Swap(true) {
+		go g.trip(stuck)
+	}
+	return next
+}
+
+// endPulls answers pulls that have waited long enough with nothing, once leadership is confirmed: another leader might
+// have messages for them. The state lock is held.
+func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
+	if err != nil {
+		g.pullNext = g.clock.Mono() + beatLeading // again; if leadership is lost they are failed
+		return
+	}
+	now := g.clock.Mono()
+	d := &g.dispatch
+	g.pullNext = 0
+	none := []fsm.Outcome{{}}
+	for _, s := range d.sessions {
+		for w := range s.pulls {
+			if w.until > now {
+				g.pullUntil(w.until)
+				continue
+			}
+			delete(s.pulls, w)
+			d.delist(w.queue, &w.waiter)
+			d.drop(w.queue)
+			p := w.p
+			p.session = nil
+			done := p.Done
+			done.Complete(p, st, at, none, nil, nil)
+			if f, ok := done.(Flusher); ok {
+				f.Flush()
+			}
+		}
+	}
+}
+
+// stuck says why this leader is none: it leads, says raft, and nothing that it proposes is committed (a hanging disk
+// that raft does not notice, or a transfer whose end raft has missed). The state lock is held.
+func (g *Group) stuck(now time.Duration) string {
+	after := g.limits.WatchdogAfter
+	if g.raft.State() != raft.Leader || g.stopping.Load() {
+		g.electedAt = 0
+		return ""
+	}
+	if !g.serving {
+		if g.electedAt == 0 {
+			g.electedAt = now
+		}
+		if now-g.electedAt > after {
+			return fmt.Sprintf("elected %v ago and not able to begin", now-g.electedAt)
+		}
+		return ""
+	}
+	g.electedAt = 0
+	if len(g.flights.list) > 0 {
+		since := max(g.flights.list[0].packed, g.committedAt)
+		if now-since > after {
+			return fmt.Sprintf("nothing committed for %v with %d entries in flight", now-since, len(g.flights.list))
+		}
+	}
+	if g.refusedSince != 0 && now-g.refusedSince > after {
+		return fmt.Sprintf("raft refuses every entry for %v because of a leadership transfer", now-g.refusedSince)
+	}
+	return ""
+}
+
+// trip tries to give leadership away and, if it cannot, ends the process: a restarted node does no harm.
+func (g *Group) trip(why string) {
+	defer g.tripped.Store(false)
+	term := g.raft.CurrentTerm()
+	g.log.Error("watchdog: leader commits nothing", "term", term, "why", why)
+	done := make(chan error, 1)
+	go func() { done <- g.raft.LeadershipTransfer().Error() }()
+	t := time.NewTimer(g.limits.TransferWithin)
+	defer t.Stop()
+	var err error
+	select {
+	case err = <-done:
+	case <-t.C:
+		err = fmt.Errorf("no answer within %v", g.limits.TransferWithin)
+	case <-g.stopTimer:
+		return
+	}
+	if g.raft.State() == raft.Leader && g.raft.CurrentTerm() == term {
+		g.fatal(fmt.Errorf("leader of term %d is stuck (%s) and cannot step down: %w", term, why, err))
+	}
+}
