@@ -232,12 +232,15 @@ func (d *dispatcher) expect(q *queue, op *flightOp, n int32) {
 }
 
 // giveBack appends releases of leases that reached nobody.
-func (d *dispatcher) giveBack(buf []byte, f *flight) []byte {
+func (d *dispatcher) giveBack(st *fsm.State, buf []byte, f *flight) []byte {
 	n := min(len(d.releases), dealReleases)
 	for _, t := range d.releases[:n] {
 		d.op.release.Token = t
 		buf = fsm.AppendOp(buf, &d.op.release)
 		f.ops = append(f.ops, flightOp{kind: opRelease, token: t})
+		if d.waiting > 0 && st.Lease(t, &d.delivery) {
+			d.expect(d.queues[d.delivery.Queue], &f.ops[len(f.ops)-1], 1)
+		}
 	}
 	d.releases = d.releases[:copy(d.releases, d.releases[n:])]
 	return buf

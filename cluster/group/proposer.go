@@ -151,7 +151,7 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 		}
 	}
 	d.foresee(g.st, pk, f)
-	pk.buf = d.giveBack(pk.buf, f)
+	pk.buf = d.giveBack(g.st, pk.buf, f)
 	pk.buf = d.deal(g.st, pk.buf, f, g.limits.EntryBytes)
 	if len(f.ops) == 0 && !g.tickDue() {
 		g.flights.recycle(f)

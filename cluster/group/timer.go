@@ -83,10 +83,13 @@ func (g *Group) beat() (next time.Duration) {
 		g.orphans[i] = orphan{}
 	}
 	g.orphans = g.orphans[:0]
+	if g.pullNext != 0 {
+		next = min(next, max(g.pullNext-now, time.Millisecond))
+	}
 	waited := g.pullNext != 0 && g.pullNext <= now
 	g.dueArmed = 0
 	if g.serving {
-		next = beatLeading
+		next = min(next, beatLeading)
 		if due, ok := g.st.NextDue(); ok {
 			g.dueArmed = due
 			next = min(next, max(g.time.until(due), time.Millisecond))
@@ -114,6 +117,9 @@ func (g *Group) beat() (next time.Duration) {
 	return next
 }
 
+// pullGrace is how long a pull whose wait is over stays while the queue has messages, others perhaps being served first.
+const pullGrace = time.Second
+
 // endPulls answers pulls that have waited long enough with nothing, once leadership is confirmed: another leader might
 // have messages for them. The state lock is held.
 func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
@@ -129,6 +135,11 @@ func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 		for w := range s.pulls {
 			if w.until > now {
 				g.pullUntil(w.until)
+				continue
+			}
+			if w.queue.ready(st) > 0 && now < w.until+pullGrace { // the next entry will have something for it
+				d.mark(w.queue)
+				g.pullUntil(now + time.Millisecond)
 				continue
 			}
 			delete(s.pulls, w)
