@@ -1,0 +1,268 @@
+package group
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// Snapshots by bytes, a short log behind them, restart from one, and an install on a node that was away (C4).
+func TestSnapshotRestartAndInstall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, func(cfg *Config) {
+			cfg.Limits.SnapshotBytes, cfg.Limits.TrailingBytes = 256<<10, 64<<10
+		})
+		defer c.stop()
+		l := c.leader()
+		away := c.followers()[0]
+		c.halt(away)
+		body := string(make([]byte, 4000))
+		write := func() {
+			for i := range 200 {
+				l.do(t, enqueue("q", fmt.Sprint(i), body))
+			}
+			pass(time.Second)
+		}
+		write()
+		write()
+		first, err := l.g.cache.FirstIndex()
+		check(t, err)
+		if last := l.g.Raft().LastIndex(); first <= 2 || last-first > 250 {
+			t.Errorf("the log has %d to %d, want a short one", first, last)
+		}
+		c.start(away)
+		c.until(10*time.Second, "caught up by an install", func() bool { return away.g.Status().Applied >= l.g.Status().Applied })
+		c.agree()
+		write()
+		c.halt(l)
+		c.start(l)
+		l = c.leader()
+		l.do(t, enqueue("q", "after"))
+		c.until(10*time.Second, "all caught up", func() bool {
+			for _, nd := range c.nodes {
+				if nd.g.Status().Applied < l.g.Status().Applied || !nd.g.Status().Ready {
+					return false
+				}
+			}
+			return true
+		})
+		if got := l.stats("q").Ready; got != 1201 {
+			t.Errorf("%d messages, want 1201", got)
+		}
+		c.agree()
+	})
+}
+
+// A read sees everything that was confirmed before it, by whatever leader.
+func TestReadsAreLinearizable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		confirmed, reads := int64(0), 0
+		for i := range 300 {
+			l := c.leader()
+			if a := l.send(enqueue("q", "x")).wait(t); a.err == nil {
+				confirmed++
+			}
+			before := confirmed
+			var got int64
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			at, err := l.g.Read(ctx, false, func(st *fsm.State) {
+				n, _ := st.QueueNumber([]byte("q"))
+				got = int64(st.Ready(n))
+			})
+			cancel()
+			if err == nil {
+				reads++
+				if got < before || at.Index == 0 {
+					t.Fatalf("read %d messages at index %d after %d were confirmed", got, at.Index, before)
+				}
+			}
+			if i%50 == 49 {
+				c.cut(l)
+				if i%100 == 99 { // at once, or when it has noticed
+					c.until(5*time.Second, "deposed", func() bool { return !l.g.Status().Leader })
+				}
+				c.until(5*time.Second, "another leader", func() bool {
+					for _, nd := range c.nodes {
+						if nd != l && nd.g.Status().Leader {
+							return true
+						}
+					}
+					return false
+				})
+				c.join(l)
+			}
+		}
+		if reads < 200 {
+			t.Errorf("only %d reads succeeded", reads)
+		}
+	})
+}
+
+// Reads that wait share one check.
+func TestReadsShareTheCheck(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, func(cfg *Config) { cfg.Limits.Readers = 100 })
+		defer c.stop()
+		l := c.leader()
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		ok, refused := 0, 0
+		for range 1000 {
+			wg.Go(func() {
+				_, err := l.g.Read(t.Context(), false, func(*fsm.State) {})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					ok++
+				case err.Code == CodeOverloaded:
+					refused++
+				default:
+					t.Errorf("read: %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if ok < 100 || ok+refused != 1000 {
+			t.Errorf("%d served, %d refused", ok, refused)
+		}
+	})
+}
+
+func TestWaitTask(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, func(cfg *Config) { cfg.Limits.TaskWaiters = 4 })
+		defer c.stop()
+		l := c.leader()
+		s, cn, _ := l.attach(t)
+		must(t, s.Subscribe(1, "q", 10, 0, "w"))
+		op := enqueue("q", "named", "by id", "dies", "deleted")
+		op.Messages[0].TaskID = []byte("job-1")
+		a := l.do(t, op)
+		got := cn.have(1)
+		byID := func(i int) []byte { return []byte(a.out[i].ID.String()) }
+		if err := l.g.WaitTask(t.Context(), "q", []byte("nobody")); err == nil || err.Code != CodeNotFound {
+			t.Errorf("unknown task: %v", err)
+		}
+		for _, test := range []struct {
+			name  string
+			queue string
+			task  []byte
+			end   fsm.Op
+		}{
+			{"task id", "q", []byte("job-1"), &fsm.Ack{Token: got[0].token, HasResult: true, Result: fsm.Result{Output: []byte("r")}}},
+			{"message id without queue", "", byID(1), &fsm.Ack{Token: got[1].token}},
+			{"death", "q", byID(2), &fsm.Nack{Token: got[2].token, Permanent: true}},
+		} {
+			ended := make(chan *Error, 1)
+			go func() { ended <- l.g.WaitTask(t.Context(), test.queue, test.task) }()
+			pass(50 * time.Millisecond)
+			select {
+			case err := <-ended:
+				t.Fatalf("%s: returned before the end: %v", test.name, err)
+			default:
+			}
+			l.do(t, test.end)
+			select {
+			case err := <-ended:
+				must(t, err)
+			case <-time.After(time.Second):
+				t.Fatalf("%s: not woken", test.name)
+			}
+			must(t, l.g.WaitTask(t.Context(), test.queue, test.task)) // at once now
+		}
+		// Time-out, the bound, and the loss of leadership.
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := l.g.WaitTask(ctx, "q", byID(3)); err == nil || err.Code != CodeTimeout || err.Unknown {
+			t.Errorf("time-out: %v", err)
+		}
+		ends := make(chan *Error, 5)
+		for range 5 {
+			go func() { ends <- l.g.WaitTask(t.Context(), "q", byID(3)) }()
+		}
+		if err := <-ends; err == nil || err.Code != CodeOverloaded {
+			t.Errorf("fifth waiter: %v, want overloaded", err)
+		}
+		c.cut(l)
+		for range 4 {
+			if err := <-ends; err == nil || err.Code != CodeNoLeader && err.Code != CodeNotLeader {
+				t.Errorf("after leadership: %v", err)
+			}
+		}
+	})
+}
+
+func TestVerify(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		l.do(t, enqueue("q", "x"))
+		index, ds, at, err := l.g.Verify(t.Context())
+		must(t, err)
+		if len(ds) != 3 || index != at.Index {
+			t.Fatalf("%d digests at %d, stamp %+v", len(ds), index, at)
+		}
+		l.do(t, enqueue("q", "y"))
+		_, after, _, err := l.g.Verify(t.Context())
+		must(t, err)
+		if after[0].Digest == ds[0].Digest {
+			t.Error("the digest does not see a message")
+		}
+		if _, err := l.g.DigestAt(t.Context(), index); err != nil {
+			t.Errorf("digest of an earlier checkpoint: %v", err)
+		}
+		if _, err := l.g.DigestAt(t.Context(), index+1); err == nil {
+			t.Error("digest of an index without a checkpoint")
+		}
+		for range 20 {
+			_, _, _, err := l.g.Verify(t.Context())
+			must(t, err)
+		}
+		if _, err := l.g.DigestAt(t.Context(), index); err == nil {
+			t.Error("a digest older than the last sixteen is still kept")
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.g.DigestAt(ctx, 1_000_000); err == nil {
+			t.Error("digest of the future")
+		}
+	})
+}
+
+// An entry that this build cannot read ends the node and changes nothing.
+func TestUnreadableEntry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 1, nil)
+		l := c.leader()
+		l.do(t, enqueue("q", "x"))
+		before := l.stats("q")
+		check(t, l.g.Raft().Apply([]byte{99, 1, 2, 3}, 0).Error())
+		select {
+		case err := <-l.fatal:
+			t.Logf("fatal: %v", err)
+		case <-time.After(time.Second):
+			t.Fatal("no fatal")
+		}
+		o := l.send(enqueue("q", "y"))
+		select {
+		case a := <-o.end:
+			if a.err == nil {
+				t.Error("confirmed after the failure")
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("no answer by the deadline")
+		}
+		if got := l.g.st.Ready(0); int64(got) > before.Ready {
+			t.Errorf("%d ready, want %d", got, before.Ready)
+		}
+		c.stop()
+	})
+}

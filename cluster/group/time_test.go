@@ -1,0 +1,231 @@
+package group
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// handClock is set by hand.
+type handClock struct {
+	wall int64
+	mono time.Duration
+}
+
+func (c *handClock) WallMillis() int64   { return c.wall }
+func (c *handClock) Mono() time.Duration { return c.mono }
+
+func (c *handClock) run(d time.Duration) { c.mono += d; c.wall += d.Milliseconds() }
+
+func TestLogTime(t *testing.T) {
+	t.Parallel()
+	const base = 1_700_000_000_000
+	second := time.Second
+	for _, test := range []struct {
+		name      string
+		do        func(c *handClock, l *logTime)
+		wantT     int64 // relative to base
+		wantShift int64
+	}{
+		{"a new process jumps to the wall, and says by how much", func(c *handClock, l *logTime) {
+			l.applied(base-5000, false)
+			l.lead()
+		}, 0, 5000},
+		{"an empty state jumps from zero", func(c *handClock, l *logTime) { l.lead() }, 0, base},
+		{"a wall in the past is not jumped to", func(c *handClock, l *logTime) {
+			l.applied(base+5000, false)
+			l.lead()
+		}, 5000, 0},
+		{"one who saw a live entry goes on by its own clock", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(3 * second)
+			l.lead()
+		}, 3000, 0},
+		{"the wall an hour ahead gains 5 %", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(10 * second)
+			c.wall += 3_600_000
+			l.lead()
+		}, 10_500, 0},
+		{"the wall an hour behind loses 5 %", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(10 * second)
+			c.wall -= 3_600_000
+			l.lead()
+		}, 9_500, 0},
+		{"a small difference is made up and no more", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(10 * second)
+			c.wall += 200
+			l.lead()
+		}, 10_200, 0},
+		{"many stamps a millisecond keep the pace", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			l.lead()
+			for range 10_000 {
+				c.mono += 100 * time.Microsecond
+				c.wall = base + (c.mono - time.Hour).Milliseconds() + 3_600_000
+				l.stamp()
+			}
+		}, 1050, 0},
+		{"stamps before their apply do not slow time down", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			l.lead()
+			for i := range 100 {
+				c.run(10 * time.Millisecond)
+				at, _ := l.stamp()
+				if i%2 == 0 {
+					l.applied(at-50, true) // an earlier entry, applied late
+				}
+			}
+		}, 1000, 0},
+		{"only the first stamp of a leader jumps", func(c *handClock, l *logTime) {
+			l.lead()
+			l.stamp()
+			c.run(second)
+			c.wall += 3_600_000
+		}, 1050, 0},
+		{"a jump that was lost with its entry is made again", func(c *handClock, l *logTime) {
+			l.applied(base-9000, false)
+			l.lead()
+			l.stamp()
+			l.follow()
+			c.run(second)
+			l.lead()
+		}, 1000, 10_000},
+		{"a follower's estimate", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(2 * second)
+		}, 2000, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := &handClock{wall: base, mono: time.Hour}
+			l := &logTime{clock: c}
+			test.do(c, l)
+			if at, shift := l.now(); at-base != test.wantT || shift != test.wantShift {
+				t.Errorf("T is base%+d with shift %d, want base%+d and %d", at-base, shift, test.wantT, test.wantShift)
+			}
+		})
+	}
+}
+
+// T never falls, whatever wall clocks do, and lags real time by 5 % at most.
+func TestLogTimeUnderClockFaults(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		began := time.Now()
+		var first, last int64
+		jumps := []int64{3_600_000, -3_600_000, 0, 7_200_000, -100_000}
+		for i := range 50 {
+			l := c.leader()
+			a := l.do(t, enqueue("q", "x"))
+			if first == 0 {
+				first, began = a.at.Time, time.Now()
+			}
+			if a.at.Time < last {
+				t.Fatalf("T fell from %d to %d", last, a.at.Time)
+			}
+			last = a.at.Time
+			c.nodes[i%3].clock.offset.Store(jumps[i%len(jumps)])
+			if i%10 == 9 {
+				c.cut(l)
+				c.until(5*time.Second, "deposed", func() bool { return !l.g.Status().Leader })
+				fresh := c.leader()
+				c.join(l)
+				c.until(5*time.Second, "caught up", func() bool { return l.g.Status().Applied >= fresh.g.Status().Applied })
+			}
+			pass(300 * time.Millisecond)
+		}
+		real, got := time.Since(began).Milliseconds(), last-first
+		if got > real*106/100 || got < real*80/100-3000 {
+			t.Errorf("T went %d ms in %d ms of real time", got, real)
+		}
+	})
+}
+
+// C25, G13: no lease ends early, whatever the wall clocks and the leaders do.
+func TestLeasesUnderWallJumps(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		s, cn, _ := l.attach(t)
+		must(t, s.Subscribe(1, "q", 10, 2000, "w"))
+		l.do(t, enqueue("q", "a"))
+		leased := time.Now()
+		if len(cn.have(1)) != 1 {
+			t.Fatal("not delivered")
+		}
+		for _, nd := range c.nodes {
+			nd.clock.offset.Store(3_600_000)
+		}
+		pass(500 * time.Millisecond)
+		c.kill(l)
+		l = c.leader()
+		c.until(10*time.Second, "the lease runs out without anybody asking (C29)", func() bool { return l.stats("q").Leased == 0 })
+		if took := time.Since(leased); took < 2000*94/100*time.Millisecond-50*time.Millisecond || took > 4*time.Second {
+			t.Errorf("the lease of 2 s lasted %v", took)
+		}
+	})
+}
+
+// A due message is delivered within 100 ms on an idle cluster, and an idle cluster writes nothing.
+func TestDueOnAnIdleCluster(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		s, cn, _ := l.attach(t)
+		must(t, s.Subscribe(1, "q", 10, 0, "w"))
+		l.do(t, &fsm.CreateQueue{Name: []byte("q")})
+		pass(time.Second)
+		before := l.g.Raft().LastIndex()
+		pass(time.Minute)
+		if got := l.g.Raft().LastIndex(); got != before {
+			t.Errorf("%d entries written while idle", got-before)
+		}
+		for _, delay := range []int64{1, 37, 1000, 61_000} {
+			have := len(cn.have(1))
+			op := enqueue("q", fmt.Sprint(delay))
+			op.Messages[0].DelayMillis = delay
+			began := time.Now()
+			l.do(t, op)
+			c.until(2*time.Minute, "due", func() bool { return len(cn.have(1)) > have })
+			took := time.Since(began) - time.Duration(delay)*time.Millisecond
+			if took < 0 || took > 100*time.Millisecond {
+				t.Errorf("delay %d ms: delivered %v after it was due", delay, took)
+			}
+			l.do(t, &fsm.Ack{Token: cn.have(1)[have].token})
+		}
+		grown := l.g.Raft().LastIndex() - before
+		if grown > 4*4 { // enqueue, tick, lease, ack
+			t.Errorf("%d entries for four delayed messages", grown)
+		}
+		l.do(t, enqueue("q", "never acked"))
+		c.until(time.Minute, "the lease runs out and the worker is told", func() bool { _, gone := cn.sent(); return len(gone) == 1 })
+	})
+}
+
+// Many due at once: ticks follow each other until all have moved.
+func TestManyDue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 1, nil)
+		defer c.stop()
+		l := c.leader()
+		for range 10 {
+			op := enqueue("q", make([]string, 1000)...)
+			for i := range op.Messages {
+				op.Messages[i].DelayMillis = 1000
+			}
+			l.do(t, op)
+		}
+		began := time.Now()
+		c.until(5*time.Second, "all ready", func() bool { return l.stats("q").Ready == 10_000 })
+		if took := time.Since(began); took > 1200*time.Millisecond {
+			t.Errorf("took %v, want little more than the delay", took)
+		}
+	})
+}
