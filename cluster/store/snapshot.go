@@ -1,0 +1,363 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
+)
+
+const (
+	snapshotDir   = "snapshots"
+	snapshotMeta  = "meta.json"
+	snapshotState = "state.bin"
+	// keepSnapshots is how many snapshots stay on disk.
+	keepSnapshots = 2
+
+	snapMagic   = "QRSNAP01" // the last two characters are the version
+	snapEnd     = "QRSNPEND"
+	snapHeadLen = 8 + 8 + 8 + 8 + 4 + 4
+	snapFootLen = 8 + 8 + 4 + 4
+)
+
+// Snapshots is a raft.SnapshotStore on raft's own file snapshots, which leave their metadata unchecked and fall back to an
+// older snapshot when the newest is damaged. Here state.bin carries a header that repeats the metadata and a footer with
+// length and checksum; whatever disagrees trips the Halt, before raft can look further (semantics G16).
+//
+//	state.bin: "QRSNAP01" | index 8 | term 8 | configuration index 8 | CRC32C of the configuration 4 | CRC32C of this header 4
+//	           state …
+//	           "QRSNPEND" | length of the state 8 | CRC32C of header and state 4 | CRC32C of this footer 4
+type Snapshots struct {
+	inner  raft.SnapshotStore
+	halt   *Halt
+	dir    string
+	newest atomic.Uint64
+}
+
+// OpenSnapshots opens the snapshots below the data directory and removes what an interrupted one has left.
+func OpenSnapshots(d *Dir, halt *Halt, logger hclog.Logger) (*Snapshots, error) {
+	dir := filepath.Join(d.path, snapshotDir)
+	if !d.Identity().HasData {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("snapshot directory: %w", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot directory: %w", err)
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), ".tmp") {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
+			}
+		}
+	}
+	inner, err := raft.NewFileSnapshotStoreWithLogger(d.path, keepSnapshots, logger)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot store: %w", err)
+	}
+	s := &Snapshots{inner: inner, halt: halt, dir: dir}
+	metas, err := s.verify()
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range metas {
+		s.newest.Store(max(s.newest.Load(), m.Index))
+	}
+	return s, nil
+}
+
+// Newest is the index of the newest whole snapshot, 0 without one.
+func (s *Snapshots) Newest() uint64 { return s.newest.Load() }
+
+// configurationSum covers every field of the servers.
+func configurationSum(c raft.Configuration) uint32 {
+	var b []byte
+	for _, v := range c.Servers {
+		b = append(b, byte(v.Suffrage))
+		b = binary.AppendUvarint(b, uint64(len(v.ID)))
+		b = append(b, v.ID...)
+		b = binary.AppendUvarint(b, uint64(len(v.Address)))
+		b = append(b, v.Address...)
+	}
+	return crc32.Checksum(b, castagnoli)
+}
+
+func snapHead(index, term, configIndex uint64, c raft.Configuration) []byte {
+	b := make([]byte, 0, snapHeadLen)
+	b = append(b, snapMagic...)
+	b = binary.BigEndian.AppendUint64(b, index)
+	b = binary.BigEndian.AppendUint64(b, term)
+	b = binary.BigEndian.AppendUint64(b, configIndex)
+	b = binary.BigEndian.AppendUint32(b, configurationSum(c))
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func snapFoot(length uint64, sum uint32) []byte {
+	b := make([]byte, 0, snapFootLen)
+	b = append(b, snapEnd...)
+	b = binary.BigEndian.AppendUint64(b, length)
+	b = binary.BigEndian.AppendUint32(b, sum)
+	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// verify checks metadata, header, footer and sizes of every snapshot on disk, not yet the state's own bytes.
+func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	var metas []*raft.SnapshotMeta
+	for _, e := range entries {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
+			continue
+		}
+		m, err := s.verifyOne(e.Name())
+		if err != nil {
+			return nil, err
+		}
+		metas = append(metas, m)
+	}
+	return metas, nil
+}
+
+func (s *Snapshots) verifyOne(id string) (*raft.SnapshotMeta, error) {
+	metaPath, statePath := filepath.Join(s.dir, id, snapshotMeta), filepath.Join(s.dir, id, snapshotState)
+	var m raft.SnapshotMeta
+	b, err := os.ReadFile(metaPath)
+	if err != nil {
+		return nil, &DamageError{File: metaPath, What: "it cannot be read", Err: err}
+	}
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, &DamageError{File: metaPath, What: "it is not JSON", Err: err}
+	}
+	f, err := os.Open(statePath)
+	if err != nil {
+		return nil, &DamageError{File: statePath, What: "it cannot be read", Err: err}
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, &DamageError{File: statePath, What: "it cannot be read", Err: err}
+	}
+	var head [snapHeadLen]byte
+	var foot [snapFootLen]byte
+	if st.Size() < snapHeadLen+snapFootLen {
+		return nil, &DamageError{File: statePath, What: fmt.Sprintf("it is cut short at %d bytes", st.Size())}
+	}
+	if _, err := f.ReadAt(head[:], 0); err != nil {
+		return nil, &DamageError{File: statePath, What: "it cannot be read", Err: err}
+	}
+	if _, err := f.ReadAt(foot[:], st.Size()-snapFootLen); err != nil {
+		return nil, &DamageError{File: statePath, What: "it cannot be read", Err: err}
+	}
+	if string(head[:8]) != snapMagic || crc32.Checksum(head[:snapHeadLen-4], castagnoli) != binary.BigEndian.Uint32(head[snapHeadLen-4:]) {
+		return nil, &DamageError{File: statePath, What: "its header fails its checksum, or is of another version than " + snapMagic}
+	}
+	if string(foot[:8]) != snapEnd || crc32.Checksum(foot[:snapFootLen-4], castagnoli) != binary.BigEndian.Uint32(foot[snapFootLen-4:]) {
+		return nil, &DamageError{File: statePath, What: "its footer fails its checksum, or the file is cut short"}
+	}
+	if n := binary.BigEndian.Uint64(foot[8:]); n != uint64(st.Size()-snapHeadLen-snapFootLen) {
+		return nil, &DamageError{File: statePath, What: fmt.Sprintf("its state has %d bytes, %d were written", st.Size()-snapHeadLen-snapFootLen, n)}
+	}
+	if m.ID != id || m.Size != st.Size() || m.Version != raft.SnapshotVersionMax || string(snapHead(m.Index, m.Term, m.ConfigurationIndex, m.Configuration)) != string(head[:]) {
+		return nil, &DamageError{File: metaPath, Index: m.Index, What: "it disagrees with the header of " + snapshotState}
+	}
+	return &m, nil
+}
+
+// fail trips the halt unless err comes from it.
+func (s *Snapshots) fail(what string, err error) error {
+	var d *DamageError
+	if !errors.As(err, &d) {
+		err = fmt.Errorf("%s in %s: %w", what, s.dir, err)
+	}
+	return s.halt.trip(err)
+}
+
+// List implements raft.SnapshotStore. Size counts the state alone.
+func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
+	if err := s.halt.hold(); err != nil {
+		return nil, err
+	}
+	metas, err := s.verify()
+	if err != nil {
+		return nil, s.fail("list snapshots", err)
+	}
+	list, err := s.inner.List()
+	if err != nil {
+		return nil, s.fail("list snapshots", err)
+	}
+	if len(list) < min(len(metas), keepSnapshots) {
+		return nil, s.fail("list snapshots", fmt.Errorf("%d of %d can be read", len(list), len(metas)))
+	}
+	for _, m := range list {
+		m.Size -= snapHeadLen + snapFootLen
+	}
+	return list, nil
+}
+
+// Open implements raft.SnapshotStore. The state's bytes have all been checked when it returns, and are again while they
+// are read.
+func (s *Snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	if err := s.halt.hold(); err != nil {
+		return nil, nil, err
+	}
+	if _, err := s.verifyOne(id); err != nil {
+		return nil, nil, s.fail("open a snapshot", err)
+	}
+	m, rc, err := s.inner.Open(id) // reads the whole file against the CRC64 of the metadata
+	path := filepath.Join(s.dir, id, snapshotState)
+	if err != nil {
+		return nil, nil, s.fail("open a snapshot", &DamageError{File: path, What: "its bytes fail the checksum in " + snapshotMeta, Err: err})
+	}
+	head := make([]byte, snapHeadLen)
+	if _, err := io.ReadFull(rc, head); err != nil {
+		rc.Close()
+		return nil, nil, s.fail("read a snapshot", err)
+	}
+	out := *m
+	out.Size -= snapHeadLen + snapFootLen
+	return &out, &snapReader{s: s, rc: rc, path: path, left: out.Size, length: out.Size, sum: crc32.Checksum(head, castagnoli)}, nil
+}
+
+// snapReader hands out the state and checks the footer when it comes to its end.
+type snapReader struct {
+	s      *Snapshots
+	rc     io.ReadCloser
+	path   string
+	left   int64
+	length int64
+	sum    uint32
+	done   bool
+}
+
+func (r *snapReader) Read(p []byte) (int, error) {
+	if r.left == 0 {
+		if !r.done {
+			foot := make([]byte, snapFootLen)
+			if _, err := io.ReadFull(r.rc, foot); err != nil {
+				return 0, r.s.fail("read a snapshot", err)
+			}
+			if string(foot) != string(snapFoot(uint64(r.length), r.sum)) {
+				return 0, r.s.fail("read a snapshot", &DamageError{File: r.path, What: "its bytes fail the checksum in its footer"})
+			}
+			r.done = true
+		}
+		return 0, io.EOF
+	}
+	if int64(len(p)) > r.left {
+		p = p[:r.left]
+	}
+	n, err := r.rc.Read(p)
+	r.sum = crc32.Update(r.sum, castagnoli, p[:n])
+	r.left -= int64(n)
+	if err != nil && (err != io.EOF || n == 0) {
+		return n, r.s.fail("read a snapshot", fmt.Errorf("%s: %w", r.path, err))
+	}
+	return n, nil
+}
+
+func (r *snapReader) Close() error { return r.rc.Close() }
+
+// Create implements raft.SnapshotStore.
+func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	if err := s.halt.hold(); err != nil {
+		return nil, err
+	}
+	inner, err := s.inner.Create(version, index, term, c, configIndex, trans)
+	if err != nil {
+		return nil, s.fail("create a snapshot", err)
+	}
+	k := &snapSink{s: s, inner: inner, index: index}
+	head := snapHead(index, term, configIndex, c)
+	if _, err := inner.Write(head); err != nil {
+		return nil, s.fail("write a snapshot", err)
+	}
+	k.sum = crc32.Checksum(head, castagnoli)
+	return k, nil
+}
+
+type snapSink struct {
+	s      *Snapshots
+	inner  raft.SnapshotSink
+	index  uint64
+	length uint64
+	sum    uint32
+	closed bool
+}
+
+func (k *snapSink) ID() string { return k.inner.ID() }
+
+func (k *snapSink) Write(p []byte) (int, error) {
+	if err := k.s.halt.hold(); err != nil {
+		return 0, err
+	}
+	n, err := k.inner.Write(p)
+	if err != nil {
+		return n, k.s.fail("write a snapshot", err)
+	}
+	k.sum = crc32.Update(k.sum, castagnoli, p)
+	k.length += uint64(n)
+	return n, nil
+}
+
+// Close makes the snapshot durable: files, directory and the directory above it.
+func (k *snapSink) Close() error {
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	if err := k.s.halt.hold(); err != nil {
+		return err
+	}
+	if _, err := k.inner.Write(snapFoot(k.length, k.sum)); err != nil {
+		return k.s.fail("write a snapshot", err)
+	}
+	if err := k.inner.Close(); err != nil {
+		return k.s.fail("finish a snapshot", err)
+	}
+	for _, p := range []string{filepath.Join(k.s.dir, k.inner.ID()), k.s.dir} {
+		if err := syncDir(p); err != nil {
+			return k.s.fail("sync a snapshot", err)
+		}
+	}
+	k.s.newest.Store(max(k.s.newest.Load(), k.index))
+	return nil
+}
+
+// Cancel gives an unfinished snapshot up.
+func (k *snapSink) Cancel() error {
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	if err := k.s.halt.hold(); err != nil {
+		return err
+	}
+	if err := k.inner.Cancel(); err != nil {
+		return k.s.fail("drop a snapshot", err)
+	}
+	return nil
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
