@@ -119,12 +119,13 @@ type Disk struct {
 
 // OpenDisk opens the log of the node that id describes and raises the incarnation in both, so that a log, or an identity,
 // that was put back from an older copy is told from the one that belongs here. The log is made when the identity says that
-// there is no data yet. floor and observe are LogOptions'.
+// there is no data yet, or that the node belongs to no cluster. floor and observe are LogOptions'.
 func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	id := d.Identity()
 	path, tailPath := filepath.Join(d.path, LogFile), filepath.Join(d.path, TailFile)
-	if !id.HasData {
-		// What a start that was cut off has left is nobody's: nothing was voted or stored before HasData.
+	// Until a node belongs to a cluster it has neither voted nor stored anything for anybody.
+	fresh := !id.HasData || id.Cluster.IsZero()
+	if fresh {
 		for _, p := range []string{path, tailPath} {
 			if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
 				return nil, err
@@ -133,7 +134,7 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	} else if err := checkBolt(path); err != nil {
 		return nil, err
 	}
-	t, err := openTail(tailPath, !id.HasData)
+	t, err := openTail(tailPath, fresh)
 	if err != nil {
 		return nil, err
 	}
@@ -154,14 +155,13 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	o.File, o.tail = path, t
 	disk := &Disk{Log: NewLog(b, halt, o), Stable: NewStable(b, halt, path), bolt: b, tail: t, path: path}
 	disk.Stable.tail = t
-	if id.HasData {
-		if err := disk.resume(id); err != nil {
-			return nil, err
-		}
+	if fresh {
+		err = disk.Stable.prepare()
 	} else {
-		if err := disk.Stable.prepare(); err != nil {
-			return nil, err
-		}
+		err = disk.resume(id)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := disk.Stable.Set([]byte(markKey), mark(id.UUID, id.Incarnation+1)); err != nil {
 		return nil, err

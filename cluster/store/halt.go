@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -57,6 +58,11 @@ func (h *Halt) Release() { h.once.Do(func() { close(h.released) }) }
 
 // trip records err and holds the caller until Release.
 func (h *Halt) trip(err error) error {
+	select {
+	case <-h.released:
+		return fmt.Errorf("%w: %w", ErrReleased, cmp.Or(err, h.Err()))
+	default:
+	}
 	h.mu.Lock()
 	first := h.err == nil
 	if first {

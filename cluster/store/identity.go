@@ -67,6 +67,7 @@ type Identity struct {
 	Cluster     UUID   `json:"cluster"`     // zero until the node belongs to one, then fixed
 	Incarnation uint64 `json:"incarnation"` // starts of the process, from 1; raised at each
 	HasData     bool   `json:"has_data"`    // raft.db exists: an empty or missing one is damage
+	Founding    bool   `json:"founding"`    // it is making its cluster: nobody else knows of it, the log may not say so yet
 	Removed     bool   `json:"removed"`     // the cluster has removed this node: it never starts again
 }
 
@@ -192,7 +193,7 @@ func (d *Dir) Identity() Identity {
 func (d *Dir) Save(id Identity) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.id.UUID.IsZero() && (d.id.UUID != id.UUID || id.Incarnation < d.id.Incarnation || (!d.id.Cluster.IsZero() && d.id.Cluster != id.Cluster)) {
+	if !d.id.UUID.IsZero() && (d.id.UUID != id.UUID || id.Incarnation < d.id.Incarnation || (!d.id.Cluster.IsZero() && !d.id.Founding && d.id.Cluster != id.Cluster)) {
 		return fmt.Errorf("identity %+v cannot become %+v", d.id, id)
 	}
 	sum, err := id.sum()

@@ -44,8 +44,8 @@ type Log struct {
 
 // LogOptions are what a Log needs beside the store it wraps.
 type LogOptions struct {
-	File     string                                        // name in errors
-	Floor    func() uint64                                 // nil: 0
+	File     string                                       // name in errors
+	Floor    func() uint64                                // nil: 0
 	Observer func(entries, bytes int, took time.Duration) // after each successful StoreLogs; nil: none
 	tail     *tail
 }

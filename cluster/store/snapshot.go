@@ -46,7 +46,7 @@ type Snapshots struct {
 // OpenSnapshots opens the snapshots below the data directory and removes what an interrupted one has left.
 func OpenSnapshots(d *Dir, halt *Halt, logger hclog.Logger) (*Snapshots, error) {
 	dir := filepath.Join(d.path, snapshotDir)
-	if !d.Identity().HasData {
+	if id := d.Identity(); !id.HasData || id.Cluster.IsZero() {
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}
