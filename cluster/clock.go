@@ -1,0 +1,17 @@
+package cluster
+
+import "time"
+
+// machineClock is the machine's wall clock and monotonic clock.
+type machineClock struct {
+	start time.Time
+	skew  // nothing in a normal build
+}
+
+func newMachineClock() *machineClock { return &machineClock{start: time.Now()} }
+
+// WallMillis implements group.Clock.
+func (c *machineClock) WallMillis() int64 { return time.Now().UnixMilli() + c.millis() }
+
+// Mono implements group.Clock.
+func (c *machineClock) Mono() time.Duration { return time.Since(c.start) }

@@ -1,0 +1,190 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/cluster/store"
+)
+
+const (
+	peersFile = "peers.json"
+	// maxPeers bounds what strangers can make a node remember: members and as many joining and removed ones again.
+	maxPeers = 4 * maxMembers
+)
+
+// peer is what this node knows of another one, by gossip, handshake or answer. Facts of a later start replace those of an
+// earlier one.
+type peer struct {
+	UUID        store.UUID `json:"uuid"`
+	Label       string     `json:"label"`
+	Incarnation uint64     `json:"incarnation"`
+	Raft        string     `json:"raft"`   // where its node port was last, host:port
+	Gossip      string     `json:"gossip"` // the same of its gossip port
+	Client      string     `json:"client"` // what its clients dial
+
+	Cluster store.UUID `json:"-"` // zero: it belongs to none
+	Version string     `json:"-"`
+	Expect  int        `json:"-"` // its bootstrap_expect
+	HasData bool       `json:"-"`
+	Alive   bool       `json:"-"` // by gossip
+}
+
+// peers is the table of them. It is kept in peers.json, so that a restarted node finds the others where they were last.
+type peers struct {
+	self store.UUID
+	path string // "": not kept
+
+	mu    sync.Mutex
+	all   map[store.UUID]*peer
+	dirty bool
+}
+
+func newPeers(self store.UUID, dir string) *peers {
+	p := &peers{self: self, all: map[store.UUID]*peer{}}
+	if dir != "" {
+		p.path = filepath.Join(dir, peersFile)
+	}
+	return p
+}
+
+// load reads peers.json. The file is a hint: a damaged one is said and forgotten.
+func (t *peers) load() error {
+	b, err := os.ReadFile(t.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read known peers: %w", err)
+	}
+	var list []*peer
+	if err := json.Unmarshal(b, &list); err != nil {
+		return fmt.Errorf("known peers in %s are lost: %w", t.path, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range list[:min(len(list), maxPeers)] {
+		if p != nil && !p.UUID.IsZero() && p.UUID != t.self {
+			t.all[p.UUID] = p
+		}
+	}
+	return nil
+}
+
+// save writes peers.json when something of it has changed.
+func (t *peers) save() error {
+	t.mu.Lock()
+	if !t.dirty || t.path == "" {
+		t.mu.Unlock()
+		return nil
+	}
+	t.dirty = false
+	list := make([]peer, 0, len(t.all))
+	for _, p := range t.all {
+		list = append(list, *p)
+	}
+	t.mu.Unlock()
+	slices.SortFunc(list, func(a, b peer) int { return compareUUID(a.UUID, b.UUID) })
+	b, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return err
+	}
+	return store.WriteFile(t.path, append(b, '\n'))
+}
+
+func compareUUID(a, b store.UUID) int { return slices.Compare(a[:], b[:]) }
+
+// learn changes what is known of a node with f, unless incarnation is an earlier one than known. Full: false.
+func (t *peers) learn(id store.UUID, incarnation uint64, f func(*peer)) bool {
+	if id == t.self || id.IsZero() {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p, ok := t.all[id]
+	if !ok {
+		if len(t.all) >= maxPeers && !t.evict() {
+			return false
+		}
+		p = &peer{UUID: id}
+		t.all[id] = p
+	}
+	if incarnation < p.Incarnation {
+		return false
+	}
+	old := *p
+	p.Incarnation = incarnation
+	f(p)
+	t.dirty = t.dirty || old.Incarnation != p.Incarnation || old.Label != p.Label || old.Raft != p.Raft || old.Gossip != p.Gossip || old.Client != p.Client
+	return true
+}
+
+// evict drops a node that is not alive, to make room; t.mu is held.
+func (t *peers) evict() bool {
+	for id, p := range t.all {
+		if !p.Alive {
+			delete(t.all, id)
+			return true
+		}
+	}
+	return false
+}
+
+// get returns a copy.
+func (t *peers) get(id store.UUID) (peer, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.all[id]; ok {
+		return *p, true
+	}
+	return peer{}, false
+}
+
+// list returns copies, by UUID.
+func (t *peers) list() []peer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]peer, 0, len(t.all))
+	for _, p := range t.all {
+		list = append(list, *p)
+	}
+	slices.SortFunc(list, func(a, b peer) int { return compareUUID(a.UUID, b.UUID) })
+	return list
+}
+
+// forget drops a node that is gone for good.
+func (t *peers) forget(id store.UUID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.all[id]; ok {
+		delete(t.all, id)
+		t.dirty = true
+	}
+}
+
+// locate is where raft dials a node.
+func (t *peers) locate(id raft.ServerID) (string, bool) {
+	u, err := store.ParseUUID(string(id))
+	if err != nil {
+		return "", false
+	}
+	p, ok := t.get(u)
+	return p.Raft, ok && p.Raft != ""
+}
+
+// client is where clients reach a node.
+func (t *peers) client(id raft.ServerID) string {
+	u, err := store.ParseUUID(string(id))
+	if err != nil {
+		return ""
+	}
+	p, _ := t.get(u)
+	return p.Client
+}

@@ -1,0 +1,221 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/cluster/link"
+	"github.com/quorate/quorate/cluster/store"
+)
+
+const (
+	// lonelyAfter is how long a member waits for a leader before it asks around whether it still is a member.
+	lonelyAfter = 3 * time.Second
+	// announceEvery is the pace of join requests and of announcements of a changed address.
+	announceEvery = time.Second
+	// saveEvery is the pace of writes of peers.json.
+	saveEvery = 2 * time.Second
+)
+
+// tend is the node's own loop: it finds a cluster, keeps its place in it, and as leader keeps the others in theirs.
+func (n *Node) tend() {
+	t := time.NewTicker(tendEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-n.ctx.Done():
+			return
+		case <-t.C:
+		case <-n.kicked:
+		}
+		n.tendOnce()
+	}
+}
+
+func (n *Node) tendOnce() {
+	if n.gossip == nil || n.removed.Load() || n.failed.Load() != nil {
+		return
+	}
+	now := time.Now()
+	if now.Sub(n.redialled) >= redialEvery {
+		n.redialled = now
+		n.gossip.redial()
+	}
+	switch {
+	case n.self().Cluster.IsZero():
+		n.seekCluster()
+	case n.group.Raft().State() == raft.Leader:
+		n.lonely = time.Time{}
+		n.promoteJoined()
+		n.welcome()
+	default:
+		n.keepPlace(now)
+		n.welcome()
+	}
+	if now.Sub(n.saved) >= saveEvery {
+		n.saved = now
+		if err := n.peers.save(); err != nil {
+			n.log.Warn("known peers not saved", "err", err)
+		}
+	}
+}
+
+// keepPlace is what a member that does not lead does: it says where it is when the configuration says otherwise, and asks
+// whether it still belongs when it is not in it or no leader has called for a while.
+func (n *Node) keepPlace(now time.Time) {
+	servers, err := n.servers()
+	if err != nil {
+		return
+	}
+	_, leader := n.group.Raft().LeaderWithID()
+	if leader != "" {
+		n.lonely = time.Time{}
+	} else if n.lonely.IsZero() {
+		n.lonely = now
+	}
+	want := link.ServerAddress(n.cfg.NodeID, n.link.Addr())
+	placed := false
+	for _, s := range servers {
+		placed = placed || s.ID == n.id() && s.Address == want
+	}
+	if placed && (leader != "" || now.Sub(n.lonely) < lonelyAfter) || now.Sub(n.announced) < announceEvery {
+		return
+	}
+	n.announced = now
+	if err := n.announce(servers); err != nil {
+		n.log.Debug("announcing this node", "err", err)
+	}
+}
+
+// announcement is what this node says of itself.
+func (n *Node) announcement() announcement {
+	return announcement{
+		Raft: n.link.Addr(), Gossip: n.gossipAddr(), Client: n.cfg.ClientAddr, Version: n.cfg.Version,
+		Format: store.Format, Entry: entryFormat,
+	}
+}
+
+func (n *Node) gossipAddr() string {
+	if n.gossip == nil || n.gossip.ml == nil {
+		return "" // on its way up
+	}
+	return n.gossip.addr()
+}
+
+// announce finds the leader and tells it where this node is; for a node that belongs to no cluster this is the request to
+// join. It follows at most a few hints.
+func (n *Node) announce(servers []raft.Server) error {
+	var try []place
+	_, leader := n.group.Raft().LeaderWithID()
+	add := func(id store.UUID, addr string) {
+		if id != n.self().UUID && addr != "" && len(try) < maxMembers {
+			try = append(try, place{id, addr})
+		}
+	}
+	for _, s := range servers {
+		id, err := store.ParseUUID(string(s.ID))
+		if err != nil {
+			continue
+		}
+		_, addr := link.SplitAddress(s.Address)
+		if p, ok := n.peers.get(id); ok && p.Raft != "" {
+			addr = p.Raft
+		}
+		if s.ID == leader && addr != "" && id != n.self().UUID {
+			try = append([]place{{id, addr}}, try...)
+			continue
+		}
+		add(id, addr)
+	}
+	mine := n.self().Cluster
+	for _, p := range n.peers.list() {
+		if !p.Cluster.IsZero() && (mine.IsZero() || p.Cluster == mine) {
+			add(p.UUID, p.Raft)
+		}
+	}
+	a := n.announcement()
+	var errs []error
+	asked := map[store.UUID]bool{}
+	for hops := 0; len(try) > 0 && hops < 8 && n.ctx.Err() == nil; hops++ {
+		p := try[0]
+		try = try[1:]
+		if asked[p.UUID] {
+			continue
+		}
+		asked[p.UUID] = true
+		ans, _, err := n.call(n.ctx, p.Raft, p.UUID, &request{Op: opJoin, Join: &a})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		switch ans.Code {
+		case "":
+			return n.joined(ans.Cluster)
+		case codeNotLeader:
+			if ans.Leader != nil && !asked[ans.Leader.UUID] {
+				try = append([]place{*ans.Leader}, try...)
+			}
+			errs = append(errs, fmt.Errorf("%s: %s", p.Raft, ans.Message))
+		case codeRemoved:
+			n.leaveForGood(ans.Message)
+			return store.ErrRemoved
+		default:
+			n.log.Error("the cluster does not take this node", "reason", ans.Message)
+			return errors.New(ans.Message)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// joined makes this node's membership durable.
+func (n *Node) joined(cluster store.UUID) error {
+	id := n.dir.Identity()
+	if id.Cluster == cluster || cluster.IsZero() {
+		return nil
+	}
+	if !id.Cluster.IsZero() {
+		return fmt.Errorf("joined cluster %s, but this node belongs to %s", cluster, id.Cluster)
+	}
+	n.hasLog.Store(true)
+	id.Cluster = cluster
+	if err := n.dir.Save(id); err != nil {
+		n.fatal(err)
+		return err
+	}
+	n.log.Info("joined the cluster", "cluster", cluster)
+	n.gossip.changed()
+	return nil
+}
+
+// leaveForGood is what a node does that has been told, by a leader of its cluster, that it is a member no more.
+func (n *Node) leaveForGood(why string) {
+	if n.removed.Swap(true) {
+		return
+	}
+	id := n.dir.Identity()
+	id.Removed = true
+	err := fmt.Errorf("%w: %s; empty data directory %s and start it again, and it joins as a new member", store.ErrRemoved, why, n.cfg.DataDir)
+	if saveErr := n.dir.Save(id); saveErr != nil {
+		err = errors.Join(err, saveErr)
+	}
+	n.log.Error("removed from the cluster", "why", why)
+	go n.fatal(err)
+}
+
+// servers is raft's latest configuration, which may not be committed yet.
+func (n *Node) servers() ([]raft.Server, error) {
+	f := n.group.Raft().GetConfiguration()
+	if err := f.Error(); err != nil {
+		return nil, err
+	}
+	return f.Configuration().Servers, nil
+}
+
+// bounded is a context for one step of tend.
+func (n *Node) bounded(d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(n.ctx, d)
+}
