@@ -49,7 +49,7 @@ func checkBolt(path string) error {
 	if err != nil {
 		return err
 	}
-	const metaLen = 16 + 72
+	const metaLen = 16 + 64
 	pageSize := int64(os.Getpagesize())
 	var txid [2]uint64
 	for i := range txid {
@@ -60,20 +60,20 @@ func checkBolt(path string) error {
 		}
 		m := b[16:]
 		h := fnv.New64a()
-		h.Write(m[:64])
+		h.Write(m[:56])
 		le := binary.NativeEndian
 		switch {
 		case le.Uint32(m) != 0xED0CDAED:
 			return &DamageError{File: path, What: fmt.Sprintf("meta page %d has no bbolt magic", i)}
-		case le.Uint64(m[64:]) != h.Sum64():
+		case le.Uint64(m[56:]) != h.Sum64():
 			return &DamageError{File: path, What: fmt.Sprintf("meta page %d fails its checksum", i)}
 		case le.Uint64(b[:]) != uint64(i), le.Uint16(b[8:])&0x04 == 0:
 			return &DamageError{File: path, What: fmt.Sprintf("page %d is not a meta page", i)}
 		case int64(le.Uint32(m[8:])) != pageSize:
 			return fmt.Errorf("%s was written with pages of %d bytes, this machine has %d: move it to a machine like the old one, or wipe the node and let it join again", path, le.Uint32(m[8:]), pageSize)
 		}
-		txid[i] = le.Uint64(m[56:])
-		if high := le.Uint64(m[48:]); st.Size() < int64(high)*pageSize {
+		txid[i] = le.Uint64(m[48:])
+		if high := le.Uint64(m[40:]); st.Size() < int64(high)*pageSize {
 			return &DamageError{File: path, What: fmt.Sprintf("it is cut short: %d bytes, at least %d were written", st.Size(), int64(high)*pageSize)}
 		}
 	}

@@ -1,0 +1,403 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+)
+
+var (
+	seed  = flag.Uint64("seed", 1, "seed of the damage tests")
+	flips = flag.Int("flips", 150, "bits flipped per file by the damage tests")
+)
+
+// contents is everything that raft and the node would read.
+func contents(t testing.TB, dir string) string {
+	t.Helper()
+	d, disk, snaps, err := openAll(t.(*testing.T), dir)
+	if err != nil {
+		t.Fatalf("open whole directory: %v", err)
+	}
+	defer d.Close()
+	defer disk.Close()
+	return dump(t, d, disk, snaps)
+}
+
+func dump(t testing.TB, d *Dir, disk *Disk, snaps *Snapshots) string {
+	t.Helper()
+	var b strings.Builder
+	id := d.Identity()
+	fmt.Fprintln(&b, id.UUID, id.Label, id.Cluster, id.HasData)
+	for _, k := range []string{"CurrentTerm", "LastVoteTerm", "LastVoteCand"} {
+		v, err := disk.Stable.Get([]byte(k))
+		fmt.Fprintf(&b, "%s=%x %v\n", k, v, err)
+	}
+	last, _ := disk.Log.LastIndex()
+	for i := snaps.Newest() + 1; i <= last; i++ {
+		var l raft.Log
+		if err := disk.Log.GetLog(i, &l); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&b, "%d %d %d %x\n", l.Index, l.Term, l.Type, l.Data)
+	}
+	list, err := snaps.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range list[:min(1, len(list))] {
+		_, rc, err := snaps.Open(m.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all bytes.Buffer
+		if _, err := all.ReadFrom(rc); err != nil {
+			t.Fatal(err)
+		}
+		rc.Close()
+		fmt.Fprintln(&b, m.Index, m.Term, m.Configuration, m.ConfigurationIndex, all.String())
+	}
+	return b.String()
+}
+
+// TestFlippedBits: one flipped bit anywhere in a stopped node's files is noticed and named, or was in a byte that is never
+// read, and then everything that is read is as it was. (C7, G16)
+func TestFlippedBits(t *testing.T) {
+	t.Parallel()
+	t.Logf("seed %d, %d flips a file", *seed, *flips)
+	whole := filepath.Join(t.TempDir(), "whole")
+	fill(t, whole, true)
+	var want string
+	{
+		c := filepath.Join(t.TempDir(), "c")
+		copyTree(t, whole, c)
+		want = contents(t, c)
+	}
+	var files []string
+	err := filepath.Walk(whole, func(p string, i os.FileInfo, err error) error {
+		if err == nil && i.Mode().IsRegular() && i.Size() > 0 {
+			rel, _ := filepath.Rel(whole, p)
+			files = append(files, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for fi, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(*seed, uint64(fi)))
+			original, err := os.ReadFile(filepath.Join(whole, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			noticed, unread := 0, 0
+			for i := range *flips {
+				c := filepath.Join(dir, fmt.Sprint(i))
+				copyTree(t, whole, c)
+				at := rng.IntN(len(original))
+				if i%2 == 1 {
+					at = rng.IntN(min(len(original), 128<<10)) // metadata and the first pages
+				}
+				if i < 60 && file == LogFile {
+					at = rng.IntN(5)*os.Getpagesize() + rng.IntN(160) // page and element headers
+				}
+				damaged := bytes.Clone(original)
+				bit := byte(1) << rng.IntN(8)
+				damaged[at] ^= bit
+				if err := os.WriteFile(filepath.Join(c, file), damaged, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				where := fmt.Sprintf("byte %d bit %#x", at, bit)
+				d, disk, snaps, err := openAll(t, c)
+				if err != nil {
+					noticed++
+					if !strings.Contains(err.Error(), c) {
+						t.Errorf("%s: error does not name a file: %v", where, err)
+					}
+				} else {
+					unread++
+					if got := dump(t, d, disk, snaps); got != want {
+						t.Errorf("%s: not noticed, and what is read differs", where)
+					}
+					_ = disk.Close()
+					_ = d.Close()
+				}
+				_ = os.RemoveAll(c)
+			}
+			t.Logf("%d noticed, %d in bytes that are never read", noticed, unread)
+			if noticed == 0 {
+				t.Errorf("no flip was noticed")
+			}
+		})
+	}
+}
+
+// TestMistreatedDirectory: what happens to files beside flipped bits. (C7, C8, G16)
+func TestMistreatedDirectory(t *testing.T) {
+	t.Parallel()
+	page := int64(os.Getpagesize())
+	put := func(dir, file string, b []byte) error { return os.WriteFile(filepath.Join(dir, file), b, 0o600) }
+	snapOf := func(dir string) string {
+		m, err := filepath.Glob(filepath.Join(dir, snapshotDir, "*"))
+		if err != nil || len(m) != 1 {
+			t.Fatalf("snapshots %v, %v", m, err)
+		}
+		return m[0]
+	}
+	cases := []struct {
+		name   string
+		harm   func(t *testing.T, dir string) error
+		want   string // in the error, beside the remedy
+		file   string
+		remedy bool
+	}{
+		{"log emptied", func(_ *testing.T, d string) error { return os.Truncate(filepath.Join(d, LogFile), 0) }, "cut short", LogFile, true},
+		{"log gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, LogFile)) }, "missing", LogFile, true},
+		{"log cut in a page", func(_ *testing.T, d string) error {
+			return os.Truncate(filepath.Join(d, LogFile), 9*page+100)
+		}, "cut short", LogFile, true},
+		{"both meta pages zeroed", func(_ *testing.T, d string) error {
+			f, err := os.OpenFile(filepath.Join(d, LogFile), os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteAt(make([]byte, 2*page), 0)
+			return err
+		}, "no bbolt magic", LogFile, true},
+		{"newer meta page zeroed", func(_ *testing.T, d string) error {
+			f, err := os.OpenFile(filepath.Join(d, LogFile), os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			b := make([]byte, 2*page)
+			if _, err := f.ReadAt(b, 0); err != nil {
+				return err
+			}
+			newer := int64(0)
+			if bytes.Compare(reverse(b[page+16+48:page+16+56]), reverse(b[16+48:16+56])) > 0 {
+				newer = 1
+			}
+			_, err = f.WriteAt(make([]byte, page), newer*page)
+			return err
+		}, "no bbolt magic", LogFile, true},
+		{"log of garbage", func(_ *testing.T, d string) error {
+			return put(d, LogFile, bytes.Repeat([]byte("garbage!"), 8192))
+		}, "no bbolt magic", LogFile, true},
+		{"log made anew", func(t *testing.T, d string) error {
+			if err := os.Remove(filepath.Join(d, LogFile)); err != nil {
+				return err
+			}
+			b, err := openBolt(filepath.Join(d, LogFile))
+			if err != nil {
+				return err
+			}
+			return b.Close()
+		}, "is missing", LogFile, true},
+		{"log of another node", func(t *testing.T, d string) error {
+			o := filepath.Join(t.TempDir(), "o")
+			fill(t, o, true)
+			b, err := os.ReadFile(filepath.Join(o, LogFile))
+			if err != nil {
+				return err
+			}
+			return put(d, LogFile, b)
+		}, "another node", LogFile, true},
+		{"log put back from an older copy", func(t *testing.T, d string) error {
+			log, err := os.ReadFile(filepath.Join(d, LogFile))
+			if err != nil {
+				return err
+			}
+			marks, err := os.ReadFile(filepath.Join(d, TailFile))
+			if err != nil {
+				return err
+			}
+			for range 2 {
+				contents(t, d)
+			}
+			return errors.Join(put(d, LogFile, log), put(d, TailFile, marks))
+		}, "older copy", LogFile, true},
+		{"log put back from an older copy, its marks not", func(t *testing.T, d string) error {
+			log, err := os.ReadFile(filepath.Join(d, LogFile))
+			if err != nil {
+				return err
+			}
+			contents(t, d)
+			return put(d, LogFile, log)
+		}, "newer ones are gone", LogFile, true},
+		{"log put back within one start", func(t *testing.T, d string) error {
+			x, disk, _, err := openAll(t, d)
+			if err != nil {
+				return err
+			}
+			if err := disk.Close(); err != nil {
+				return err
+			}
+			old, err := os.ReadFile(filepath.Join(d, LogFile))
+			if err != nil {
+				return err
+			}
+			b, err := openBolt(filepath.Join(d, LogFile))
+			if err != nil {
+				return err
+			}
+			tl, err := openTail(filepath.Join(d, TailFile), false)
+			if err != nil {
+				return err
+			}
+			log := NewLog(b, NewHalt(func(error) {}), LogOptions{tail: tl})
+			if err := errors.Join(log.StoreLog(entry(401, 3, "acknowledged")), b.Close(), tl.close(), x.Close()); err != nil {
+				return err
+			}
+			return put(d, LogFile, old)
+		}, "entries end at 400, but entry 401 was stored", LogFile, true},
+		{"identity put back from an older copy", func(t *testing.T, d string) error {
+			old, err := os.ReadFile(filepath.Join(d, identityFile))
+			if err != nil {
+				return err
+			}
+			for range 3 {
+				contents(t, d)
+			}
+			return put(d, identityFile, old)
+		}, "older copy", identityFile, true},
+		{"identity gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, identityFile)) }, "missing beside", identityFile, true},
+		{"identity emptied", func(_ *testing.T, d string) error { return put(d, identityFile, nil) }, "not JSON", identityFile, true},
+		{"identity of a newer version", func(_ *testing.T, d string) error {
+			b, err := os.ReadFile(filepath.Join(d, identityFile))
+			if err != nil {
+				return err
+			}
+			return put(d, identityFile, bytes.Replace(b, []byte(`"format": 1`), []byte(`"format": 2`), 1))
+		}, "newer quorate", identityFile, false},
+		{"end mark gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, TailFile)) }, "missing", TailFile, true},
+		{"end mark cut", func(_ *testing.T, d string) error { return os.Truncate(filepath.Join(d, TailFile), 7) }, "not an end mark", TailFile, true},
+		{"snapshot gone, log behind it compacted", func(_ *testing.T, d string) error { return os.RemoveAll(snapOf(d)) }, "entry is missing", LogFile, true},
+		{"snapshot state cut", func(_ *testing.T, d string) error {
+			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 5000)
+		}, "cut short", snapshotState, true},
+		{"snapshot state emptied", func(_ *testing.T, d string) error {
+			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 0)
+		}, "cut short", snapshotState, true},
+		{"snapshot state gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(snapOf(d), snapshotState)) }, "cannot be read", snapshotState, true},
+		{"snapshot metadata gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(snapOf(d), snapshotMeta)) }, "cannot be read", snapshotMeta, true},
+		{"snapshot metadata says another index", func(_ *testing.T, d string) error {
+			p := filepath.Join(snapOf(d), snapshotMeta)
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(p, bytes.Replace(b, []byte(`"Index":100`), []byte(`"Index":108`), 1), 0o600)
+		}, "disagrees", snapshotMeta, true},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "n")
+			fill(t, dir, true)
+			if err := c.harm(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			_, _, _, err := openAll(t, dir)
+			if err == nil {
+				t.Fatal("opened")
+			}
+			var d *DamageError
+			if errors.As(err, &d) != c.remedy || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {
+				t.Errorf("error %v\nwant %q in %s", err, c.want, c.file)
+			}
+			if strings.Contains(err.Error(), "goroutine ") {
+				t.Errorf("the error carries a stack trace")
+			}
+		})
+	}
+}
+
+func reverse(b []byte) []byte {
+	out := make([]byte, len(b))
+	for i := range b {
+		out[len(b)-1-i] = b[i]
+	}
+	return out
+}
+
+// TestOlderSnapshotIsNotFallenBackTo: with two snapshots, damage to the newer stops the node.
+func TestOlderSnapshotIsNotFallenBackTo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "n")
+	fill(t, dir, true)
+	d, disk, snaps, err := openAll(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := writeSnapshot(t, snaps, 200, 3, strings.Repeat("newer ", 5000))
+	if snaps.Newest() != 200 {
+		t.Errorf("newest %d, want 200", snaps.Newest())
+	}
+	if err := errors.Join(disk.Close(), d.Close()); err != nil {
+		t.Fatal(err)
+	}
+	p := filepath.Join(dir, snapshotDir, id, snapshotState)
+	b, err := os.ReadFile(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 0x10
+	if err := os.WriteFile(p, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err = openAll(t, dir); err == nil || !strings.Contains(err.Error(), p) {
+		t.Errorf("error %v, want one that names %s", err, p)
+	}
+}
+
+// TestCutOffStart: whatever a crash leaves of a start is started again.
+func TestCutOffStart(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "n")
+	fill(t, dir, false)
+	for name, crash := range map[string]func() error{
+		"after the mark, before the identity": func() error {
+			d, err := OpenDir(dir, "n1")
+			if err != nil {
+				return err
+			}
+			id := d.Identity()
+			b, err := openBolt(filepath.Join(dir, LogFile))
+			if err != nil {
+				return err
+			}
+			tl, err := openTail(filepath.Join(dir, TailFile), false)
+			if err != nil {
+				return err
+			}
+			s := NewStable(b, NewHalt(func(error) {}), "")
+			s.tail = tl
+			return errors.Join(s.resume(markKey), s.Set([]byte(markKey), mark(id.UUID, id.Incarnation+1)), b.Close(), tl.close(), d.Close())
+		},
+		"an unfinished snapshot": func() error { return os.MkdirAll(filepath.Join(dir, snapshotDir, "3-9-9.tmp"), 0o700) },
+		"an unfinished identity": func() error {
+			return os.WriteFile(filepath.Join(dir, identityFile+".tmp"), []byte("{"), 0o600)
+		},
+	} {
+		if err := crash(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		contents(t, dir)
+		contents(t, dir)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, snapshotDir, "*.tmp")); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
