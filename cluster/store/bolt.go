@@ -30,7 +30,7 @@ func nonEOF(err error) error {
 	return err
 }
 
-// checkBolt reads the two meta pages of a bbolt file before bbolt does, because bbolt takes the older one without a word
+// checkBolt reads a bbolt file before bbolt does: its pages (see boltTree), and first the two meta pages, because bbolt takes the older one without a word
 // when the newer is damaged, and with it forgets its last transaction. Each meta lies in one sector, so that a write that
 // was torn by a crash leaves both whole: one that is not whole is damage.
 //
@@ -51,7 +51,7 @@ func checkBolt(path string) error {
 	}
 	const metaLen = 16 + 64
 	pageSize := int64(os.Getpagesize())
-	var txid [2]uint64
+	var txid, root, high [2]uint64
 	for i := range txid {
 		var b [metaLen]byte
 		n, err := f.ReadAt(b[:], int64(i)*pageSize)
@@ -72,13 +72,24 @@ func checkBolt(path string) error {
 		case int64(le.Uint32(m[8:])) != pageSize:
 			return fmt.Errorf("%s was written with pages of %d bytes, this machine has %d: move it to a machine like the old one, or wipe the node and let it join again", path, le.Uint32(m[8:]), pageSize)
 		}
-		txid[i] = le.Uint64(m[48:])
-		if high := le.Uint64(m[40:]); st.Size() < int64(high)*pageSize {
-			return &DamageError{File: path, What: fmt.Sprintf("it is cut short: %d bytes, at least %d were written", st.Size(), int64(high)*pageSize)}
+		root[i], high[i], txid[i] = le.Uint64(m[16:]), le.Uint64(m[40:]), le.Uint64(m[48:])
+		if st.Size()/pageSize < int64(high[i]) {
+			return &DamageError{File: path, What: fmt.Sprintf("it is cut short: %d bytes, at least %d were written", st.Size(), int64(high[i])*pageSize)}
 		}
 	}
 	if d := int64(txid[0] - txid[1]); d != 1 && d != -1 {
 		return &DamageError{File: path, What: fmt.Sprintf("its meta pages are of transactions %d and %d, which do not follow each other", txid[0], txid[1])}
+	}
+	newest := 0
+	if txid[1] > txid[0] {
+		newest = 1
+	}
+	t := &boltTree{f: f, pageSize: pageSize, high: high[newest], seen: map[uint64]bool{}, buckets: map[string]bool{}}
+	if err := t.check(root[newest], true); err != nil {
+		return &DamageError{File: path, What: "its pages do not fit together", Err: err}
+	}
+	if !t.buckets["logs"] || !t.buckets["conf"] {
+		return &DamageError{File: path, What: "it is no log: it has no entries and values"}
 	}
 	return nil
 }
