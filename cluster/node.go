@@ -35,9 +35,10 @@ type Node struct {
 
 	dir    *store.Dir // nil in memory
 	halt   *store.Halt
-	disk   *store.Disk // nil in memory
-	link   *link.Link  // nil in memory
-	gossip *gossip     // nil in memory
+	disk   *store.Disk     // nil in memory
+	link   *link.Link      // nil in memory
+	trans  *link.Transport // nil in memory
+	gossip *gossip         // nil in memory
 	peers  *peers
 	group  *group.Group
 	meters *meters
@@ -57,7 +58,8 @@ type Node struct {
 	up        atomic.Bool // Start has returned a node
 	stopping  atomic.Bool
 	removed   atomic.Bool
-	hasLog    atomic.Bool // the log had entries at the start, or the node has joined
+	rejected  atomic.Pointer[string] // why a leader did not let this node in
+	hasLog    atomic.Bool            // the log had entries at the start, or the node has joined
 	stopOnce  sync.Once
 	stopErr   error
 	lonely    time.Time // since when there has been no leader; zero: there is one. For tend alone
@@ -213,13 +215,10 @@ func (n *Node) openGroup() (*group.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := group.New(n.groupConfig(group.Config{
+	n.trans = trans
+	return group.New(n.groupConfig(group.Config{
 		HCLog: hc, Logs: n.disk.Log, Stable: n.disk.Stable, Snapshots: snaps, Transport: trans, Raft: n.cfg.Raft,
 	}))
-	if err != nil {
-		trans.Close()
-	}
-	return g, err
 }
 
 // groupConfig fills in what is the same on disk and in memory.
@@ -368,6 +367,9 @@ func (n *Node) tearDown(ctx context.Context, polite bool) error {
 	}
 	if n.link != nil {
 		errs = append(errs, n.link.Close())
+	}
+	if n.trans != nil {
+		errs = append(errs, n.trans.Close()) // raft closes it only if somebody waits for its shutdown
 	}
 	n.stopMeters()
 	n.halt.Release()

@@ -59,6 +59,9 @@ func (n *Node) Ready() (bool, string) {
 }
 
 func (n *Node) whyNoCluster() string {
+	if why := n.rejected.Load(); why != nil {
+		return "the cluster does not take this node: " + *why
+	}
 	if n.cfg.BootstrapExpect == 0 {
 		return "this node belongs to no cluster and has found none to join: check join"
 	}

@@ -50,6 +50,7 @@ func (n *Node) tendOnce() {
 		n.seekCluster()
 	case n.group.Raft().State() == raft.Leader:
 		n.lonely = time.Time{}
+		n.placeLeader()
 		n.promoteJoined()
 		n.welcome()
 	default:
@@ -88,6 +89,26 @@ func (n *Node) keepPlace(now time.Time) {
 	n.announced = now
 	if err := n.announce(servers); err != nil {
 		n.log.Debug("announcing this node", "err", err)
+	}
+}
+
+// placeLeader is what a leader does that has come back at another address: nobody else can tell raft.
+func (n *Node) placeLeader() {
+	servers, err := n.servers()
+	if err != nil {
+		return
+	}
+	want := link.ServerAddress(n.cfg.NodeID, n.link.Addr())
+	for _, s := range servers {
+		if s.ID != n.id() || s.Address == want || s.Suffrage != raft.Voter {
+			continue
+		}
+		n.changes.Lock()
+		err := n.group.Raft().AddVoter(s.ID, want, 0, changeWithin).Error()
+		n.changes.Unlock()
+		if err != nil {
+			n.log.Debug("this leader's new address", "err", err)
+		}
 	}
 }
 
@@ -164,7 +185,9 @@ func (n *Node) announce(servers []raft.Server) error {
 			n.leaveForGood(ans.Message)
 			return store.ErrRemoved
 		default:
-			n.log.Error("the cluster does not take this node", "reason", ans.Message)
+			if old := n.rejected.Swap(&ans.Message); old == nil || *old != ans.Message {
+				n.log.Error("the cluster does not take this node", "reason", ans.Message)
+			}
 			return errors.New(ans.Message)
 		}
 	}
