@@ -1,0 +1,44 @@
+// Package cluster is a node: what turns a process with a disk and two ports into a member of a Quorate cluster.
+//
+//	            ┌────────────────────────── Node ──────────────────────────┐
+//	clients ──▶ │ Group 0 (cluster/group): raft, state, proposer, sessions  │
+//	            │    │ log, votes, snapshots      │ entries, votes          │
+//	            │ store.Disk                    link.Link ◀── node port ────┼──▶ other nodes: raft and node RPC
+//	            │ identity.json, raft.db, …     peers.json                  │
+//	            │ tend: found, join, keep one's place; as leader promote ◀──┼──▶ gossip port: who is where, who lives
+//	            └───────────────────────────────────────────────────────────┘
+//
+// Becoming a member. A node without a cluster looks for one in gossip. It sees a member: it asks to join, the leader makes
+// it a non-voter, and a voter once it has caught up. It sees only nodes like itself, as many as bootstrap_expect says: the
+// first of them by UUID asks each of the others whether it sees the very same ones and gives its word, and then writes the
+// new cluster into its own log and tells the rest.
+//
+// Staying one. A member that raft's configuration shows elsewhere than it is tells the leader. One that has had no leader
+// for a while, or is not in the configuration, asks around; when a leader that has just been confirmed says that it is no
+// member any more, it notes that on its disk and ends, and will not start again on that data.
+//
+// Invariants
+//
+//   - raft's ServerID is the UUID in the data directory. The label (node_id) stands before the address in raft's
+//     configuration, and one label belongs to one UUID there until it is removed.
+//   - Gossip tells where nodes are. It never adds, removes or promotes a voter; the leader does, one change at a time, upon a
+//     request over the node port whose handshake has checked who asks.
+//   - A cluster is made once: only by nodes that have no data, and only when all of them agree on who they are.
+//   - Nothing is removed that would leave the rest without a majority that answers.
+//   - Whatever breaks a promise of the store ends the process (store.Halt); so does another process with this identity.
+//
+// Decisions
+//
+//   - 2026-11: labels live in raft's configuration, as label@host:port. It is replicated and changes with the membership;
+//     a table in the state machine would be a second truth. It also lets two nodes swap addresses, which raft's check for
+//     duplicate addresses would refuse half-way.
+//   - 2026-11: the gossip name of a node is that of one start (UUID.incarnation), so that a fast restart at another address
+//     is never a conflict with what others still believe of the last one.
+//   - 2026-11: the founder writes identity.json (founding) before the log and again after it. A crash in between is settled
+//     at the next start by what the log says; nobody else has heard of the cluster by then.
+//   - 2026-11: a removed node ends its process rather than idling: its clients must go elsewhere and somebody must know.
+//   - 2026-11: the leader is not removed; it is asked to hand leadership over first. raft could do it, but the answer to the
+//     request would come from a node that is a member no longer.
+//   - 2026-11: node RPC opens a connection for each call. Calls are a few a second at most, and a connection that is not
+//     kept needs no care.
+package cluster
