@@ -43,8 +43,15 @@ func protocolError(format string, args ...any) error {
 func (c *Client) hello(ctx context.Context, addr string) (*dialed, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	var stop func() bool // the dialer watches ctx while it connects, but not while it waits for the upgrade
 	d := websocket.Dialer{
-		NetDialContext:   (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		NetDialContext: func(dctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(dctx, network, addr)
+			if err == nil {
+				stop = context.AfterFunc(ctx, func() { _ = nc.Close() })
+			}
+			return nc, err
+		},
 		HandshakeTimeout: dialTimeout,
 		ReadBufferSize:   socketBuffer, WriteBufferSize: socketBuffer,
 		Subprotocols: []string{wire.Subprotocol},
@@ -52,6 +59,9 @@ func (c *Client) hello(ctx context.Context, addr string) (*dialed, error) {
 	u := url.URL{Scheme: "ws", Host: addr, Path: "/v1/ws"}
 	ws, resp, err := d.DialContext(ctx, u.String(), nil)
 	if err != nil {
+		if stop != nil {
+			stop()
+		}
 		if resp != nil {
 			return nil, fmt.Errorf("connect to %s: %w: status %s", addr, err, resp.Status)
 		}
@@ -62,7 +72,6 @@ func (c *Client) hello(ctx context.Context, addr string) (*dialed, error) {
 		return nil, fmt.Errorf("connect to %s: the server speaks subprotocol %q, want %q", addr, ws.Subprotocol(), wire.Subprotocol)
 	}
 	ws.SetReadLimit(wire.MaxReadBytes)
-	stop := context.AfterFunc(ctx, func() { _ = ws.Close() })
 	w := &dialed{ws: ws, addr: addr}
 	err = exchange(ws, dialTimeout, wire.TypeHello, &wire.Hello{Versions: []uint16{wire.Version}, Client: c.o.Name}, wire.TypeWelcome, &w.welcome)
 	if !stop() && err == nil {

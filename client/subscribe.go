@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -101,7 +102,7 @@ func (s *subscription) attachLocked(cn *conn) {
 	if s.ended {
 		return
 	}
-	cl := &call{bound: cn, size: 256 + 64*len(s.out)}
+	cl := &call{bound: cn, size: 256 + 64*len(s.out), deadline: s.c.now() + int64(attachLimit)}
 	if s.known {
 		cl.typ = wire.TypeResume
 		cl.rebuild = func() any {
@@ -145,6 +146,8 @@ func (s *subscription) confirmed(cn *conn, lost []string, err error) {
 	var rs []run
 	switch {
 	case s.ended || c.conn != cn || cn.failed:
+	case errors.Is(err, context.DeadlineExceeded): // no answer, or refused for so long: perhaps another node is better
+		cn.failLocked(fmt.Errorf("subscription to %s: %w", s.queue, err), "")
 	case err != nil:
 		s.endLocked(err)
 	default:

@@ -1,0 +1,28 @@
+package client
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "seed of back-off jitter and of random tests; 0: drawn and printed")
+
+var seed = sync.OnceValue(func() uint64 {
+	s := *seedFlag
+	if s == 0 {
+		s = rand.Uint64() | 1
+	}
+	fmt.Fprintf(os.Stderr, "seed %d\n", s)
+	return s
+})
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	goleak.VerifyTestMain(m)
+}

@@ -1,0 +1,307 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+func enqueueOne(t *testing.T, c *Client, body string) Receipt {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	r, err := c.Enqueue(ctx, "q", Message{Body: []byte(body)})
+	if err != nil {
+		t.Fatalf("enqueue %s: %v", body, err)
+	}
+	return r
+}
+
+func deadAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := ln.Addr().String()
+	_ = ln.Close()
+	return a
+}
+
+// silentAddr accepts connections and never says a word.
+func silentAddr(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	return ln.Addr().String()
+}
+
+// C24: whoever of the cluster is named, the user ends up at the leader without noticing.
+func TestOpenFindsTheLeader(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		addrs func(t *testing.T, f *fake) []string
+	}{
+		{"the leader itself", func(_ *testing.T, f *fake) []string { return []string{f.nodes[2].addr} }},
+		{"a follower", func(_ *testing.T, f *fake) []string { return []string{f.nodes[0].addr} }},
+		{"a dead node and two live ones", func(t *testing.T, f *fake) []string {
+			return []string{deadAddr(t), f.nodes[0].addr, f.nodes[1].addr}
+		}},
+		{"a silent node and a follower", func(t *testing.T, f *fake) []string { return []string{silentAddr(t), f.nodes[1].addr} }},
+		{"all", func(_ *testing.T, f *fake) []string { return f.addrs() }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			f := newFake(t, 3)
+			f.leader = 2
+			c := open(t, f, Options{Addrs: tc.addrs(t, f)})
+			if r := enqueueOne(t, c, "x"); r.ID == "" || r.TaskID != r.ID || r.Index == 0 {
+				t.Fatalf("receipt %+v", r)
+			}
+		})
+	}
+}
+
+func TestOpenFails(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		o    func(t *testing.T) Options
+		want error
+		fast bool // must not take until the context ends
+	}{
+		{"no address", func(*testing.T) Options { return Options{} }, nil, true},
+		{"address without port", func(*testing.T) Options { return Options{Addrs: []string{"localhost"}} }, nil, true},
+		{"negative timeout", func(*testing.T) Options { return Options{Addrs: []string{"a:1"}, Timeout: -1} }, nil, true},
+		{"too much pending", func(*testing.T) Options { return Options{Addrs: []string{"a:1"}, MaxPending: 1 << 30} }, nil, true},
+		{"nobody there", func(t *testing.T) Options { return Options{Addrs: []string{deadAddr(t)}} }, ErrUnavailable, false},
+		{"no leader", func(t *testing.T) Options {
+			f := newFake(t, 2)
+			f.leader = -1
+			return Options{Addrs: f.addrs()}
+		}, ErrUnavailable, false},
+		{"followers that name each other", func(t *testing.T) Options {
+			f := newFake(t, 2)
+			f.leader = -1
+			f.hint = f.nodes[1].addr
+			return Options{Addrs: f.addrs()[:1]}
+		}, ErrUnavailable, false},
+		{"version refused", func(t *testing.T) Options {
+			f := newFake(t, 1)
+			f.hook = func(_ *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
+				return pass, wire.NewFault(wire.CodeUnsupportedVersion, "versions 7 to 9")
+			}
+			return Options{Addrs: f.addrs()}
+		}, ErrUnsupportedVersion, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
+			defer cancel()
+			start := time.Now()
+			c, err := Open(ctx, tc.o(t))
+			if err == nil {
+				_ = c.Close(t.Context())
+				t.Fatal("open succeeded")
+			}
+			if tc.want != nil && !errors.Is(err, tc.want) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			if took := time.Since(start); took > 5*time.Second || (tc.fast && ctx.Err() != nil) {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestOpenRefusesAnotherProtocol(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}
+	go func() { _ = srv.Serve(ln) }()
+	defer func() { _ = srv.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = Open(ctx, Options{Addrs: []string{ln.Addr().String()}})
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("error %v", err)
+	}
+}
+
+// The leader moves by a redirect, by refusals, and by dying: nobody notices but by delay.
+func TestLeaderMoves(t *testing.T) {
+	for _, how := range []string{"redirect", "silent", "killed"} {
+		t.Run(how, func(t *testing.T) {
+			f := newFake(t, 3)
+			f.keepLog = true
+			c := open(t, f, Options{})
+			for i := range 5 {
+				enqueueOne(t, c, fmt.Sprint(i))
+				next := (f.leader + 1) % 3
+				switch how {
+				case "redirect":
+					f.lead(next, true)
+				case "silent": // the old one answers not_leader
+					f.lead(next, false)
+				case "killed":
+					old := f.nodes[f.leader]
+					f.lead(next, false)
+					old.kill()
+					defer old.kill()
+					old.listen(old.addr)
+				}
+			}
+			enqueueOne(t, c, "last")
+			f.do(func() {
+				if len(f.log) != 6 {
+					t.Errorf("log %q, want 6 messages, each once", f.log)
+				}
+				if len(f.sessions) != 1 {
+					t.Errorf("%d sessions, want the one that moved along", len(f.sessions))
+				}
+			})
+		})
+	}
+}
+
+// A server that redirects in a circle, or hangs up at once, is not hammered.
+func TestReconnectStormsAreBounded(t *testing.T) {
+	for _, how := range []string{"circle", "hangs up"} {
+		t.Run(how, func(t *testing.T) {
+			f := newFake(t, 2)
+			c := open(t, f, Options{})
+			f.do(func() {
+				f.hellos = 0
+				f.hook = func(fc *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
+					switch {
+					case how == "hangs up" && r.Type == wire.TypeOpenSession:
+						return hangUp, nil
+					case how == "circle" && r.Type == wire.TypeOpenSession:
+						f.leader = 1 - f.leader
+						fault := wire.NewFault(wire.CodeNotLeader, "go there")
+						fault.Leader = f.leaderAddr()
+						return pass, fault
+					}
+					return pass, nil
+				}
+			})
+			f.lead(1, true)
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			if _, err := c.Enqueue(ctx, "q", Message{}); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("enqueue: %v", err)
+			}
+			f.do(func() {
+				if f.hellos < 3 || f.hellos > 40 {
+					t.Errorf("%d connections in 1.5 s, want a few", f.hellos)
+				}
+				f.hook = nil
+			})
+			enqueueOne(t, c, "after")
+		})
+	}
+}
+
+// A connection on which the server has fallen silent is given up within some pings; one lost pong does not end it.
+func TestHalfOpenConnection(t *testing.T) {
+	f := newFake(t, 2)
+	f.keepLog = true
+	f.ping = 250 * time.Millisecond
+	c := open(t, f, Options{})
+	enqueueOne(t, c, "a")
+	f.do(func() {
+		for fc := range f.conns {
+			fc.mute = true
+		}
+	})
+	start := time.Now()
+	enqueueOne(t, c, "b")
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("took %v", took)
+	}
+	f.do(func() {
+		if f.seen["b"] != 1 {
+			t.Errorf("b is in %d times", f.seen["b"])
+		}
+	})
+}
+
+func TestCloseTwice(t *testing.T) {
+	f := newFake(t, 1)
+	c := open(t, f, Options{})
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Enqueue(t.Context(), "q", Message{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("enqueue after close: %v", err)
+	}
+	if err := c.EnqueueAsync(t.Context(), "q", Message{}, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("enqueue after close: %v", err)
+	}
+	if _, err := c.Queue(t.Context(), "q"); !errors.Is(err, ErrClosed) {
+		t.Errorf("queue after close: %v", err)
+	}
+	if err := c.Consume(t.Context(), "q", ConsumeOptions{}, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("consume after close: %v", err)
+	}
+}
+
+// Close lets what is under way be answered, and says unknown of what is not.
+func TestCloseWithWorkUnderWay(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		t.Run(fmt.Sprintf("answered=%v", answered), func(t *testing.T) {
+			f := newFake(t, 1)
+			f.keepLog = true
+			c := open(t, f, Options{})
+			if !answered {
+				f.do(func() {
+					f.hook = func(_ *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
+						if r.Type == wire.TypeEnqueue {
+							return lose, nil
+						}
+						return pass, nil
+					}
+				})
+			}
+			got := make(chan error, 100)
+			for i := range 100 {
+				err := c.EnqueueAsync(t.Context(), "q", Message{Body: fmt.Append(nil, i)}, func(_ Receipt, err error) { got <- err })
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !answered {
+				until(t, "the messages to be in the log", func() bool {
+					f.mu.Lock()
+					defer f.mu.Unlock()
+					return len(f.log) == 100
+				})
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+			defer cancel()
+			err := c.Close(ctx)
+			if (err == nil) != answered {
+				t.Errorf("close: %v", err)
+			}
+			for range 100 {
+				switch err := <-got; {
+				case answered && err != nil:
+					t.Fatalf("enqueue: %v", err)
+				case !answered && (!Unknown(err) || !errors.Is(err, ErrClosed)):
+					t.Fatalf("enqueue: %v, want unknown and closed", err)
+				}
+			}
+		})
+	}
+}
