@@ -197,7 +197,7 @@ func (g *gossip) hear(o *memberlist.Node, alive bool) {
 	if err != nil {
 		return
 	}
-	g.n.peers.learn(m.UUID, m.Incarnation, func(p *peer) {
+	g.n.peers.hear(m.UUID, m.Incarnation, func(p *peer) {
 		p.Label, p.Cluster, p.Raft, p.Client, p.Version = m.Label, m.Cluster, m.Raft, m.Client, m.Version
 		p.Expect, p.HasData, p.Alive, p.Gossip = m.Expect, m.HasData, alive, o.Address()
 	})

@@ -101,7 +101,25 @@ func (t *peers) save() error {
 
 func compareUUID(a, b store.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// learn changes what is known of a node with f, unless incarnation is an earlier one than known. Full: false.
+// hear is learn for what gossip tells, which anybody may say: facts of an earlier start than is known are left aside.
+func (t *peers) hear(id store.UUID, incarnation uint64, f func(*peer)) bool {
+	if p, ok := t.get(id); ok && incarnation < p.Incarnation {
+		return false
+	}
+	return t.learn(id, incarnation, f)
+}
+
+// missed forgets an address at which another node answered; the next best is raft's configuration.
+func (t *peers) missed(id store.UUID, addr string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.all[id]; ok && p.Raft == addr {
+		p.Raft, t.dirty = "", true
+	}
+}
+
+// learn changes what is known of a node with f. The start is what a handshake has proved, even when gossip has claimed a
+// later one. Full: false.
 func (t *peers) learn(id store.UUID, incarnation uint64, f func(*peer)) bool {
 	if id == t.self || id.IsZero() {
 		return false
@@ -115,9 +133,6 @@ func (t *peers) learn(id store.UUID, incarnation uint64, f func(*peer)) bool {
 		}
 		p = &peer{UUID: id}
 		t.all[id] = p
-	}
-	if incarnation < p.Incarnation {
-		return false
 	}
 	old := *p
 	p.Incarnation = incarnation

@@ -59,8 +59,29 @@ func (n *Node) tendOnce() {
 	}
 	if now.Sub(n.saved) >= saveEvery {
 		n.saved = now
+		n.forgetStrangers()
 		if err := n.peers.save(); err != nil {
 			n.log.Warn("known peers not saved", "err", err)
+		}
+	}
+}
+
+// forgetStrangers drops who is neither a member nor alive, so that it is not dialled for ever.
+func (n *Node) forgetStrangers() {
+	if n.self().Cluster.IsZero() {
+		return
+	}
+	servers, err := n.servers()
+	if err != nil || len(servers) == 0 {
+		return
+	}
+	member := map[string]bool{}
+	for _, s := range servers {
+		member[string(s.ID)] = true
+	}
+	for _, p := range n.peers.list() {
+		if !p.Alive && !member[p.UUID.String()] {
+			n.peers.forget(p.UUID)
 		}
 	}
 }

@@ -36,6 +36,8 @@ type Config struct {
 	Serve func(ctx context.Context, p Peer, conn net.Conn)
 	// Seen hears of each peer that has passed a handshake in either direction; it must not block. nil: nobody.
 	Seen func(p Peer)
+	// Missed hears that another node answered where target was thought to be; it must not block. nil: nobody.
+	Missed func(target store.UUID, addr string)
 	// Superseded hears that another process lives under this node's identity; nil: nobody.
 	Superseded func(err error)
 
@@ -345,6 +347,10 @@ func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Ki
 	p, err := l.introduce(ctx, c, addr, target, kind, group)
 	if err != nil {
 		c.Close()
+		var r *RefusedError
+		if l.cfg.Missed != nil && errors.As(err, &r) && r.Code == WrongTarget {
+			l.cfg.Missed(target, addr)
+		}
 		return nil, Peer{}, err
 	}
 	return c, p, nil
