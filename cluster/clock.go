@@ -1,6 +1,10 @@
 package cluster
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorate/quorate/cluster/group"
+)
 
 // machineClock is the machine's wall clock and monotonic clock.
 type machineClock struct {
@@ -15,3 +19,6 @@ func (c *machineClock) WallMillis() int64 { return time.Now().UnixMilli() + c.mi
 
 // Mono implements group.Clock.
 func (c *machineClock) Mono() time.Duration { return time.Since(c.start) }
+
+// Clock is what this node runs on. Whoever proposes reads deadlines on it.
+func (n *Node) Clock() group.Clock { return n.cfg.Clock }
