@@ -1,0 +1,193 @@
+package transport
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/wire"
+)
+
+// call is a proposal on its way and what its answer needs. Calls are pooled; one belongs to the reader until it is
+// proposed, to the group until Complete, and then to the pool.
+type call struct {
+	group.Proposal
+	kind  wire.Type // of the request
+	tag   uint64
+	start time.Time
+	count int      // messages of an enqueue, ids of a bulk operation
+	first int      // part of a batch: place of its first message in it
+	batch *batch   // nil: the call answers its request alone
+	queue string   // that the request named, for the words of a refusal
+	tasks []string // task ids of an enqueue's messages; empty: none was given
+	lease fsm.ID   // that an ack or nack ends
+}
+
+// keptOp is the largest encoded operation whose buffer goes back to the pool.
+const keptOp = 64 << 10
+
+var calls = sync.Pool{New: func() any { return new(call) }}
+
+// prepare encodes op into a call and adds it to those that submit will propose.
+func (c *conn) prepare(tag uint64, kind wire.Type, op fsm.Op) *call {
+	k := c.newCall(tag, kind, op)
+	c.props = append(c.props, &k.Proposal)
+	return k
+}
+
+func (c *conn) newCall(tag uint64, kind wire.Type, op fsm.Op) *call {
+	k := calls.Get().(*call)
+	k.Op = fsm.AppendOp(k.Op[:0], op)
+	k.Deadline, k.Tag, k.Ctx, k.Done = c.deadline, tag, k, c
+	k.kind, k.tag, k.start = kind, tag, c.now
+	return k
+}
+
+func (k *call) free() {
+	op, tasks := k.Op, k.tasks
+	clear(tasks)
+	if cap(op) > keptOp {
+		op = nil
+	}
+	*k = call{tasks: tasks[:0]}
+	k.Op = op
+	calls.Put(k)
+}
+
+// Complete answers a request whose operation has been applied, or was refused. The group calls it once for each
+// proposal, with the state at hand; Flush follows.
+func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []fsm.Outcome, leases []fsm.Leased, err *group.Error) {
+	k := p.Ctx.(*call)
+	c.mu.Lock()
+	switch {
+	case k.batch != nil:
+		c.completePart(k, st, at, out, err)
+	case err != nil:
+		f := faultOf(err)
+		c.srv.metrics.fault(f)
+		c.appendFrame(wire.TypeFault, k.tag, f)
+	default:
+		c.answer(k, st, wire.At(at), out, leases)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		c.signal() // a refusal may come outside the pass that flushes
+	}
+	k.free()
+}
+
+// answer turns outcomes into the frame that the request asked for. mu is held.
+func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, leases []fsm.Leased) {
+	switch k.kind {
+	case wire.TypeEnqueue, wire.TypeDeadRequeue, wire.TypeDeadDelete:
+		c.answerEnqueued(k, st, at, out)
+		return
+	}
+	if len(out) != 1 { // an operation that is no batch has one outcome
+		c.log.Error("outcomes do not match the operation", "op", k.kind, "count", len(out))
+		c.appendFrame(wire.TypeFault, k.tag, wire.NewFault(wire.CodeInternal, "the operation ended in %d outcomes instead of 1", len(out)))
+		return
+	}
+	o := &out[0]
+	if o.Code != fsm.OK {
+		f := refusal(k, st, o)
+		stamp := at // so that at itself stays on the stack
+		f.At = &stamp
+		c.srv.metrics.fault(f)
+		c.appendFrame(wire.TypeFault, k.tag, f)
+		return
+	}
+	switch k.kind {
+	case wire.TypeLease:
+		c.answerLeased(k, st, at, leases)
+	case wire.TypeAck:
+		c.ended(k)
+		c.ackedRep = wire.Acked{Duplicate: o.Duplicate, At: at}
+		if o.Duplicate && o.HasResult {
+			c.ackedRep.Result = recorded(k, st, o)
+		}
+		c.appendFrame(wire.TypeAcked, k.tag, &c.ackedRep)
+	case wire.TypeResultPush:
+		r := wire.Acked{Duplicate: o.Duplicate, At: at}
+		if o.Duplicate && o.HasResult {
+			r.Result = recorded(k, st, o)
+		}
+		c.appendFrame(wire.TypeAcked, k.tag, &r)
+	case wire.TypeNack:
+		c.ended(k)
+		r := wire.Nacked{Dead: o.Dead, At: at}
+		if !o.Dead {
+			r.DueAt = o.Millis
+		}
+		c.appendFrame(wire.TypeNacked, k.tag, &r)
+	case wire.TypeExtend:
+		c.appendFrame(wire.TypeExtended, k.tag, &wire.Extended{LeaseLeftMillis: o.Millis, Cancelled: o.Cancelled, At: at})
+	case wire.TypeQueuePurge, wire.TypeDeadPurge:
+		c.appendFrame(wire.TypeCounted, k.tag, &wire.Counted{Count: o.Count, At: at})
+	default:
+		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at, Duplicate: o.Duplicate})
+	}
+}
+
+// waiter is a Completer for a goroutine that waits for one operation.
+type waiter chan waited
+
+type waited struct {
+	out fsm.Outcome
+	at  group.Stamp
+	err *group.Error
+}
+
+func (w waiter) Complete(_ *group.Proposal, _ *fsm.State, at group.Stamp, out []fsm.Outcome, _ []fsm.Leased, err *group.Error) {
+	r := waited{at: at, err: err}
+	if err == nil {
+		r.out = out[0]
+	}
+	w <- r // has room: Complete comes once
+}
+
+// ask proposes one operation and waits for its outcome.
+func (c *conn) ask(ctx context.Context, op fsm.Op) (fsm.Outcome, group.Stamp, *wire.Fault) {
+	w := make(waiter, 1)
+	deadline, _ := ctx.Deadline()
+	c.srv.group("").Propose(&group.Proposal{
+		Op: fsm.AppendOp(nil, op), Deadline: c.srv.cfg.Broker.Clock().Mono() + time.Until(deadline), Done: w,
+	})
+	select {
+	case r := <-w:
+		if r.err != nil {
+			return fsm.Outcome{}, r.at, faultOf(r.err)
+		}
+		return r.out, r.at, nil
+	case <-ctx.Done():
+		return fsm.Outcome{}, group.Stamp{}, wire.NewFault(wire.CodeTimeout, "no answer from the log within the call's time")
+	}
+}
+
+// slowly runs a request that reads, waits or asks other nodes in a goroutine of its own, at most MaxSlow of them a
+// connection, with a deadline of CallTimeout beyond the request's own wait. It is cancelled when the connection ends.
+func (c *conn) slowly(tag uint64, wait time.Duration, run func(ctx context.Context) (wire.Type, any, *wire.Fault)) bool {
+	select {
+	case c.seats <- struct{}{}:
+	default:
+		f := wire.NewFault(wire.CodeOverloaded, "%d reads and waits of this connection are under way: wait for answers", cap(c.seats))
+		f.RetryAfterMillis = 100
+		return c.fault(tag, f)
+	}
+	c.slow.Add(1)
+	go func() {
+		defer c.slow.Done()
+		defer func() { <-c.seats }()
+		ctx, cancel := context.WithTimeout(c.ctx, wait+c.srv.cfg.CallTimeout)
+		defer cancel()
+		t, body, f := run(ctx)
+		if f != nil {
+			c.fault(tag, f)
+			return
+		}
+		c.push(t, tag, body)
+	}()
+	return true
+}

@@ -1,0 +1,86 @@
+// Package transport is a node's doors: one HTTP server on the client address that turns what clients send into operations
+// of the group, and outcomes, deliveries and state into what clients read. Served today: the WebSocket protocol of package
+// wire at GET /v1/ws, /healthz, /readyz and /metrics.
+//
+//	           one WebSocket message = many frames                    one WebSocket message = all that is owed
+//	socket ──▶ reader ──▶ decode, check, encode op                     writer ──▶ socket
+//	             │            │ pooled call (group.Proposal)              ▲ swaps the two buffers
+//	             │            ▼                                           │ one wake-up for each applied batch
+//	             │        group.Propose(all of the message, in order)  ┌──┴─────┐
+//	             │            │                                        │ outbox │ bounded in bytes
+//	             │            ▼                                        └──▲─────┘
+//	             │        log, commit, apply ──▶ conn.Complete ───────────┤   (group's goroutine, state lock held)
+//	             │                          ──▶ conn.Deliver, LeaseGone ──┤
+//	             └── reads, waits, cluster verbs: ≤ MaxSlow goroutines ───┘
+//
+// # One connection
+//
+// The HTTP handler's goroutine reads, one more writes; nobody else touches the socket. The reader takes in one WebSocket
+// message at a time, decodes its frames into memory that it uses again, judges them (wire's Validate), encodes the
+// operations and proposes them together, so that their order in the log is that of their sending. It does not wait for
+// them. Completions run on the group's goroutine: they append the answer's frame to the outbox under its mutex and
+// return. What would wait (a result, a resumption), read pages of the state, or ask other nodes runs in goroutines of its
+// own, bounded in number and time, cancelled and waited for when the connection ends.
+//
+// Lock order: the group's state lock, then the outbox's mutex. With the outbox's mutex held nothing of the group is
+// called but Propose.
+//
+// # Bounds
+//
+// Connections; TCP connections that are not yet WebSockets; bytes and time of an HTTP head; time until hello; bytes and
+// time of a WebSocket message; requests without an answer; slow requests; bytes owed to the peer; time of a write; time
+// without a sign of life; records looked at and time of holding the state in a listing; queues with metrics; and the time
+// that a stop may take. A read buffer grows with what has arrived, never with what a length promises.
+//
+// # A peer that does not read
+//
+// What it is owed is counted in two accounts, each half of OutBytes. While unwritten deliveries pass theirs, Deliver
+// declines and the group takes the leases back, free. When unwritten answers pass theirs, what is owed is dropped and the
+// connection closes (4410); the client finds out what became of its requests by asking again. In both the frames that pass
+// the bound are still accepted, so that the largest message can be delivered and the largest answer given: 4 MiB of bodies
+// and their headers. A write that does not end within WriteTimeout ends the connection without a word.
+//
+// # Wrong input
+//
+// Three degrees, and nobody else notices any of them. A request that is well-formed and wrong gets a fault with its tag,
+// which names the field, its value or length, the limit and what would be right. Bytes that are no frame, or a frame out of
+// turn, get a fault of tag 0 and a close frame (see the codes in close.go): whoever sends them does not speak this protocol,
+// and no later byte of his can be trusted to begin a frame. What precedes them in the same message was valid and is carried
+// out. Breaches of RFC 6455 itself are answered by the WebSocket library with 1002 and a reason. A message of a batch that is
+// bad by itself is refused by itself: the batch is then proposed as several operations around it, since request numbers of
+// one operation have no gaps.
+//
+// # Stopping
+//
+// Drain, then the node's own stop, then Stop: readiness goes off and new connections and sessions are refused; every client
+// is told to move; the node hands its leadership away and completes what is under way; what is owed is written, for up to
+// FlushTimeout; every socket is closed with 1001; the HTTP server ends last. A closed socket lingers for a second, so that
+// the peer can read its close frame before a reset overtakes it.
+//
+// # Metrics
+//
+// The doors' own numbers are counters of this process. Those of queues come straight from the state, from the leader
+// alone, at the moment of asking, so that they agree with the state after any fail-over and vanish with their queue. They
+// have no kind label: the state counts by queue. The lease-to-ack histogram knows the leases that the acking
+// connection was handed, up to 16,384 at once; a worker that reconnects in between is missing from it.
+//
+// # Decisions
+//
+// 2026-11: No door forwards. A request that needs the leader is refused with the leader's address; the SDK goes there. A
+// forwarding follower would cost every operation a second trip and add hops that must be bounded.
+//
+// 2026-11: A tag used twice ends the connection, rather than the second request: after it two answers would carry one tag.
+// Tags are kept in a map per connection, which also counts the requests under way; that is 50 ns a request.
+//
+// 2026-11: Answers are encoded where the outcome is known, under the state lock, instead of being queued as values for the
+// writer: encoding is 20 to 40 ns a message, and what it reads (bodies, recorded results) need not be copied first.
+//
+// 2026-11: The close frame is followed by a half-close and a bounded read, instead of waiting for the peer's close frame as
+// RFC 6455 section 7.1.1 suggests: peers at fault do not send one, and a reset would take the reason away from them.
+//
+// 2026-11: No compression is negotiated. A read limit counts what arrives, so an inflater would need a bound of its own,
+// and bodies are the client's to compress.
+//
+// 2026-11: Pages of other origins may not connect. Until there is authentication any page in a browser on this machine
+// could otherwise drive the queue; RefuseOffLoopback keeps everybody else out.
+package transport

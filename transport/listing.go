@@ -1,0 +1,241 @@
+package transport
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/wire"
+)
+
+// page collects the tasks of a listing over several short holds of the state, within bounds of count, bytes and records
+// examined. A cursor is the place of the last record looked at, so that a page may be short or even empty and yet not
+// the last.
+type page struct {
+	limit    int
+	tasks    []wire.Task
+	bytes    int
+	examined int
+	held     int // in the present hold
+	more     bool
+	seen     map[fsm.ID]struct{} // a walk whose cursor has left its list begins again
+}
+
+// room reports whether another record may be looked at in this hold; if not, more says that the page goes on.
+func (p *page) room() bool {
+	if p.held == pageHold || p.examined == pageExamine {
+		p.more = true
+		return false
+	}
+	p.held++
+	p.examined++
+	return true
+}
+
+// full reports whether the page is at an end.
+func (p *page) full() bool {
+	return len(p.tasks) == p.limit || p.bytes >= wire.MaxLeaseBytes || p.examined == pageExamine
+}
+
+func (p *page) take(in *fsm.Info) {
+	if _, again := p.seen[in.ID]; again {
+		return
+	}
+	p.seen[in.ID] = struct{}{}
+	p.tasks = append(p.tasks, taskOf(in, true))
+	p.bytes += len(in.Body) + len(in.Error) + frameOverhead
+	for _, h := range in.Headers {
+		p.bytes += len(h.Name) + len(h.Value)
+	}
+	p.held += pageHold / pageTasksHold // copying costs more than looking
+	p.held = min(p.held, pageHold)
+}
+
+var peekStates = map[string]fsm.MessageState{
+	"":                    fsm.StateReady,
+	wire.StatusPending:    fsm.StateReady,
+	wire.StatusProcessing: fsm.StateLeased,
+	wire.StatusScheduled:  fsm.StateScheduled,
+	wire.StatusRetrying:   fsm.StateRetrying,
+}
+
+// peek looks at live messages without leasing them.
+func (c *conn) peek(raw wire.Raw) bool {
+	req := new(wire.Peek)
+	if ok, alive := taken(c, raw, req, (*wire.Peek).Validate); !ok {
+		return alive
+	}
+	var after fsm.ID
+	if req.After != "" {
+		var err error
+		if after, err = fsm.ParseID(req.After); err != nil {
+			return c.fault(raw.Tag, wire.Invalid("after", "%v: the cursor of an earlier page would be right", err))
+		}
+	}
+	state := peekStates[req.State]
+	limit := int(req.Limit)
+	if limit == 0 {
+		limit = peekDefault
+	}
+	return c.list(raw.Tag, req.Queue, req.Stale, limit, func(st *fsm.State, n uint32, p *page) string {
+		st.Peek(n, state, after, func(in *fsm.Info) bool {
+			if p.full() {
+				p.more = true
+				return false
+			}
+			if !p.room() {
+				return false
+			}
+			after = in.ID
+			p.take(in)
+			return true
+		})
+		return after.String()
+	})
+}
+
+// deadList lists dead letters by the time they died, filtered.
+func (c *conn) deadList(raw wire.Raw) bool {
+	req := new(wire.DeadList)
+	if ok, alive := taken(c, raw, req, (*wire.DeadList).Validate); !ok {
+		return alive
+	}
+	at, after := req.Since, fsm.ID{}
+	if req.After != "" {
+		var ok bool
+		if at, after, ok = parseCursor(req.After); !ok {
+			return c.fault(raw.Tag, wire.Invalid("after", "%.64q is no cursor: the one of an earlier page would be right", req.After))
+		}
+	}
+	limit := int(req.Limit)
+	if limit == 0 {
+		limit = pageDefault
+	}
+	return c.list(raw.Tag, req.Queue, req.Stale, limit, func(st *fsm.State, n uint32, p *page) string {
+		st.Dead(n, at, after, func(in *fsm.Info) bool {
+			if p.full() {
+				p.more = true
+				return false
+			}
+			if !p.room() {
+				return false
+			}
+			at, after = in.EndedAt, in.ID
+			if (req.Reason == "" || reasons[in.Reason] == req.Reason) && (req.Kind == "" || string(in.Kind) == req.Kind) && in.EndedAt >= req.Since {
+				p.take(in)
+			}
+			return true
+		})
+		return strconv.FormatInt(at, 10) + "." + after.String()
+	})
+}
+
+func parseCursor(s string) (at int64, id fsm.ID, ok bool) {
+	a, b, ok := strings.Cut(s, ".")
+	if !ok {
+		return 0, id, false
+	}
+	at, err := strconv.ParseInt(a, 10, 64)
+	if err != nil {
+		return 0, id, false
+	}
+	id, err = fsm.ParseID(b)
+	return at, id, err == nil
+}
+
+// list runs a listing: walk looks at records until the page or the hold is full, and gives the cursor.
+func (c *conn) list(tag uint64, queue string, stale bool, limit int, walk func(*fsm.State, uint32, *page) string) bool {
+	return c.slowly(tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+		p := &page{limit: limit, tasks: []wire.Task{}, more: true, seen: make(map[fsm.ID]struct{})}
+		rep := new(wire.Tasks)
+		cursor := ""
+		for p.more && !p.full() {
+			p.more, p.held = false, 0
+			found := false
+			at, f := c.readState(ctx, stale, func(st *fsm.State) {
+				var n uint32
+				if n, found = st.QueueNumber(wire.View(queue)); found {
+					cursor = walk(st, n, p)
+				}
+			})
+			if f != nil {
+				return 0, nil, f
+			}
+			if !found {
+				return 0, nil, noQueue(queue)
+			}
+			if rep.At.Index == 0 {
+				rep.At = at
+			}
+			stale = true // the first hold was as fresh as was asked for, and the state only goes on
+		}
+		rep.Tasks = p.tasks
+		if p.more {
+			rep.Next = cursor
+		}
+		return wire.TypeTasks, rep, nil
+	})
+}
+
+func (c *conn) deadGet(raw wire.Raw) bool {
+	req := new(wire.DeadGet)
+	if ok, alive := taken(c, raw, req, (*wire.DeadGet).Validate); !ok {
+		return alive
+	}
+	id, err := fsm.ParseID(req.ID)
+	if err != nil {
+		return c.fault(raw.Tag, wire.Invalid("id", "%v", err))
+	}
+	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+		rep := new(wire.TaskIs)
+		known, found := false, false
+		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {
+			var n uint32
+			if n, known = st.QueueNumber(wire.View(req.Queue)); !known {
+				return
+			}
+			var in fsm.Info
+			if found = st.DeadLetter(n, id, &in); found {
+				rep.Task = taskOf(&in, true)
+			}
+		})
+		switch {
+		case f != nil:
+			return 0, nil, f
+		case !known:
+			return 0, nil, noQueue(req.Queue)
+		case !found:
+			return 0, nil, wire.NewFault(wire.CodeNotFound, "queue %q has no dead letter %s", req.Queue, req.ID)
+		}
+		rep.At = at
+		return wire.TypeTaskIs, rep, nil
+	})
+}
+
+// deadIDs requeues or deletes dead letters, each with its own outcome.
+func (c *conn) deadIDs(raw wire.Raw) bool {
+	var req wire.DeadIDs
+	if ok, alive := taken(c, raw, &req, (*wire.DeadIDs).Validate); !ok {
+		return alive
+	}
+	request, f := c.request(req.Request)
+	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
+	ids := make([]fsm.ID, len(req.IDs))
+	for i, s := range req.IDs {
+		id, err := fsm.ParseID(s)
+		if err != nil {
+			return c.fault(raw.Tag, wire.Invalid("ids", "id %d: %v", i, err))
+		}
+		ids[i] = id
+	}
+	var op fsm.Op = &fsm.DeadRequeue{Request: request, Queue: wire.View(req.Queue), IDs: ids}
+	if raw.Type == wire.TypeDeadDelete {
+		op = &fsm.DeadDelete{Request: request, Queue: wire.View(req.Queue), IDs: ids}
+	}
+	k := c.prepare(raw.Tag, raw.Type, op)
+	k.queue, k.count = req.Queue, len(ids)
+	return true
+}

@@ -1,0 +1,208 @@
+package transport
+
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/wire"
+)
+
+// faultOf turns an error of the group into a fault: the operation was not proposed, or nobody knows what became of it.
+func faultOf(e *group.Error) *wire.Fault {
+	code := wire.Code(e.Code)
+	if !code.Known() {
+		code = wire.CodeInternal
+	}
+	f := wire.NewFault(code, "%s", e.Message)
+	f.Unknown = e.Unknown
+	f.RetryAfterMillis = e.RetryAfter.Milliseconds()
+	f.Leader = e.Leader
+	if f.Code == wire.CodeNoLeader && f.RetryAfterMillis == 0 {
+		f.RetryAfterMillis = 250 // an election takes about half a second
+	}
+	return f
+}
+
+// fieldNames are the request fields that a refusal of the state can be about.
+var fieldNames = map[fsm.Field]string{
+	fsm.FieldQueue: "queue", fsm.FieldTaskID: "task_id", fsm.FieldKind: "kind", fsm.FieldBody: "body",
+	fsm.FieldContentType: "content_type", fsm.FieldHeaders: "headers", fsm.FieldPriority: "priority", fsm.FieldKey: "key",
+	fsm.FieldDedupKey: "dedup_key", fsm.FieldDelay: "delay_ms", fsm.FieldTTL: "ttl_ms", fsm.FieldTimeout: "timeout_ms",
+	fsm.FieldRetry: "retry", fsm.FieldLease: "lease_ms", fsm.FieldMax: "max", fsm.FieldWorker: "worker",
+	fsm.FieldRequest: "request", fsm.FieldResult: "result", fsm.FieldThen: "then", fsm.FieldOptions: "options",
+	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages",
+}
+
+// refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
+// nothing recorded can belong to it. It is called with the state at hand.
+func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {
+	var f *wire.Fault
+	switch o.Code {
+	case fsm.InvalidArgument:
+		f = invalid(o)
+	case fsm.TooLarge:
+		f = wire.TooLarge(named(o.Field, "body"), "longer than the limit of %d bytes", o.Limit)
+	case fsm.NotFound:
+		f = wire.NewFault(wire.CodeNotFound, "%s", notFound(k, o))
+	case fsm.AlreadyExists:
+		f = exists(k, o)
+		if o.HasResult && st != nil {
+			f.Result = recorded(k, st, o)
+		}
+	case fsm.LeaseLost:
+		f = wire.NewFault(wire.CodeLeaseLost, "the token is not the valid one: its lease ran out or was given up, or the message was leased again or has ended")
+	case fsm.Cancelled:
+		f = wire.NewFault(wire.CodeCancelled, "the task was cancelled")
+	case fsm.QueueFull:
+		f = wire.NewFault(wire.CodeQueueFull, "%s", full(k, o))
+		f.RetryAfterMillis = 1000
+	case fsm.Overloaded:
+		f = wire.NewFault(wire.CodeOverloaded, "%s", overloaded(o))
+		f.RetryAfterMillis = 1000
+	case fsm.FailedPrecondition:
+		f = wire.NewFault(wire.CodeFailedPrecondition, "%s", precondition(k, o))
+	case fsm.SessionExpired:
+		f = wire.NewFault(wire.CodeSessionExpired, "%s", sessionExpired(k))
+	default:
+		f = wire.NewFault(wire.CodeInternal, "the state refused with code %d, which this server does not know", o.Code)
+	}
+	if f.Field == "" && o.Code == fsm.InvalidArgument {
+		f.Field = fieldNames[o.Field]
+	}
+	return f
+}
+
+func named(field fsm.Field, otherwise string) string {
+	if n := fieldNames[field]; n != "" {
+		return n
+	}
+	return otherwise
+}
+
+func invalid(o *fsm.Outcome) *wire.Fault {
+	switch {
+	case o.Field == fsm.FieldRequest:
+		return wire.Invalid("request", "the number is %d or more above low: at most %d requests may be unanswered", wire.MaxRequestSpan, wire.MaxRequestSpan)
+	case o.Limit > 0:
+		return wire.Invalid(named(o.Field, "request"), "outside its limits: at most %d would be right", o.Limit)
+	}
+	return wire.Invalid(named(o.Field, "request"), "outside its limits")
+}
+
+func notFound(k *call, o *fsm.Outcome) string {
+	switch k.kind {
+	case wire.TypeAck, wire.TypeNack, wire.TypeExtend, wire.TypeRelease:
+		if o.Field == fsm.FieldThen || o.Field == fsm.FieldQueue {
+			return "then: a queue named there does not exist; nothing was acked and the lease stays"
+		}
+		return "no message has this token: it was deleted or purged, or ended longer ago than ends are remembered"
+	case wire.TypeDeadRequeue, wire.TypeDeadDelete:
+		if o.Field != fsm.FieldQueue {
+			return fmt.Sprintf("queue %q has no such dead letter", k.queue)
+		}
+	case wire.TypeResultPush:
+		if o.Field != fsm.FieldQueue {
+			return "no such task: it was deleted, or ended longer ago than ends are remembered; a task id of your own needs its queue"
+		}
+	}
+	return fmt.Sprintf("queue %q does not exist", k.queue)
+}
+
+func exists(k *call, o *fsm.Outcome) *wire.Fault {
+	var f *wire.Fault
+	switch {
+	case o.Field == fsm.FieldDedupKey || o.Field == fsm.FieldDedup:
+		f = wire.NewFault(wire.CodeAlreadyExists, "dedup_key was used for message %s, with another body or kind", o.ID)
+	case o.Field == fsm.FieldResult || o.HasResult:
+		f = wire.NewFault(wire.CodeAlreadyExists, "the task ended already, with another result or none: what came first stays")
+	case k.kind == wire.TypeQueueCreate:
+		return wire.NewFault(wire.CodeAlreadyExists, "queue %q exists with other options: set them instead", k.queue)
+	case o.ID.IsZero():
+		return wire.NewFault(wire.CodeAlreadyExists, "task_id is taken in queue %q", k.queue)
+	default:
+		f = wire.NewFault(wire.CodeAlreadyExists, "task_id is taken in queue %q by message %s", k.queue, o.ID)
+	}
+	if !o.ID.IsZero() {
+		f.ID = o.ID.String()
+	}
+	return f
+}
+
+func full(k *call, o *fsm.Outcome) string {
+	q := fmt.Sprintf("queue %q", k.queue)
+	if k.queue == "" {
+		q = "a queue"
+	}
+	switch o.Field {
+	case fsm.FieldDead:
+		return fmt.Sprintf("%s holds %d dead letters, its max_dead: requeue or delete some, or raise it", q, o.Limit)
+	case fsm.FieldDedup, fsm.FieldDedupKey:
+		return fmt.Sprintf("%s remembers %d dedup keys, its dedup_max_keys: wait for the window, or raise it", q, o.Limit)
+	case fsm.FieldResults, fsm.FieldResult:
+		return fmt.Sprintf("%s keeps %d bytes of results, its max_results_bytes: wait for result_ttl_ms, or raise it", q, o.Limit)
+	case fsm.FieldTasks:
+		return fmt.Sprintf("%s holds %d messages, the most one can", q, o.Limit)
+	}
+	return fmt.Sprintf("%s has reached a limit of %d", q, o.Limit)
+}
+
+func overloaded(o *fsm.Outcome) string {
+	switch o.Field {
+	case fsm.FieldSessions, fsm.FieldRequest:
+		return fmt.Sprintf("the sessions' table is full (limit %d): close clients, or wait for idle sessions to end", o.Limit)
+	case fsm.FieldQueues, fsm.FieldQueue:
+		return fmt.Sprintf("there are %d queues, the most there can be: delete some", o.Limit)
+	}
+	if o.Field == fsm.FieldTasks {
+		return fmt.Sprintf("there are %d messages and dead letters in all queues, the most there can be", o.Limit)
+	}
+	return fmt.Sprintf("the group has reached a limit of %d", o.Limit)
+}
+
+func precondition(k *call, o *fsm.Outcome) string {
+	switch {
+	case k.kind == wire.TypeLease:
+		return "the messages that this request was given are not leased to it any more"
+	case fieldNames[o.Field] != "":
+		return fmt.Sprintf("%s: what it names is not in a state that allows this", fieldNames[o.Field])
+	}
+	return "what the request names is not in a state that allows this"
+}
+
+func sessionExpired(k *call) string {
+	if k.kind == wire.TypeOpenSession {
+		return "the session is not known: it was idle for too long; open a new one"
+	}
+	return "the session is not known any more, or the request's number is below its low; it is not carried out now, whatever came before"
+}
+
+// recorded copies the recorded result that an outcome speaks of, found under its message's id, or under the task id that a
+// push named if no message ever came. nil: it is gone.
+func recorded(k *call, st *fsm.State, o *fsm.Outcome) *wire.Result {
+	queue, task := "", fsm.AppendID(nil, o.Task)
+	if o.Task.IsZero() {
+		if k.kind != wire.TypeResultPush {
+			return nil
+		}
+		queue, task = k.queue, wire.View(k.tasks[0])
+	}
+	var r fsm.RecordedResult
+	if _, has := st.Result(queue, task, &r); !has {
+		return nil
+	}
+	return resultOf(&r)
+}
+
+// resultOf copies a recorded result out of the state.
+func resultOf(r *fsm.RecordedResult) *wire.Result {
+	w := &wire.Result{
+		Output: append(wire.Bytes{}, r.Output...), ContentType: string(r.ContentType), TaskID: string(r.TaskID),
+		Queue: r.Queue, Kind: string(r.Kind), Status: wire.StatusSucceeded, Attempts: r.Attempts,
+		DurationMillis: r.DurationMillis, Worker: string(r.Worker), RecordedAt: r.RecordedAt,
+	}
+	if !r.Message.IsZero() {
+		w.MessageID = r.Message.String()
+	}
+	return w
+}

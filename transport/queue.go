@@ -1,0 +1,173 @@
+package transport
+
+import (
+	"context"
+
+	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/wire"
+)
+
+func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
+	q := fsm.QueueOptions{
+		LeaseMillis: o.LeaseMillis, Retry: retryOf(o.Retry), MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis,
+		DedupWindowMillis: o.DedupWindowMillis, DedupMaxKeys: o.DedupMaxKeys, ResultTTLMillis: o.ResultTTLMillis,
+		MaxResultsBytes: o.MaxResultsBytes,
+	}
+	if o.DeadOverflow == wire.DeadDropOldest {
+		q.DeadOverflow = fsm.DeadDropOldest
+	}
+	q.Normalize()
+	return q
+}
+
+func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
+	q := wire.QueueOptions{
+		LeaseMillis: o.LeaseMillis, Retry: wireRetry(o.Retry), MaxDead: o.MaxDead, DeadOverflow: wire.DeadRefuse,
+		DeadRetentionMillis: o.DeadRetentionMillis, DedupWindowMillis: o.DedupWindowMillis, DedupMaxKeys: o.DedupMaxKeys,
+		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes,
+	}
+	if o.DeadOverflow == fsm.DeadDropOldest {
+		q.DeadOverflow = wire.DeadDropOldest
+	}
+	return q
+}
+
+// queueWrite creates a queue or sets its options.
+func (c *conn) queueWrite(raw wire.Raw) bool {
+	var req wire.QueueWrite
+	if ok, alive := taken(c, raw, &req, (*wire.QueueWrite).Validate); !ok {
+		return alive
+	}
+	request, f := c.request(req.Request)
+	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
+	name, options := wire.View(req.Queue), optionsOf(&req.Options)
+	var op fsm.Op = &fsm.CreateQueue{Request: request, Name: name, Options: options}
+	if raw.Type == wire.TypeQueueSet {
+		op = &fsm.SetQueue{Request: request, Name: name, Options: options}
+	}
+	c.prepare(raw.Tag, raw.Type, op).queue = req.Queue
+	return true
+}
+
+// queueEnd deletes or purges a queue, or purges its dead letters.
+func (c *conn) queueEnd(raw wire.Raw) bool {
+	var req wire.QueueRef
+	if ok, alive := taken(c, raw, &req, (*wire.QueueRef).Validate); !ok {
+		return alive
+	}
+	request, f := c.request(req.Request)
+	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
+	name := wire.View(req.Queue)
+	var op fsm.Op
+	switch raw.Type {
+	case wire.TypeQueueDelete:
+		op = &fsm.DeleteQueue{Request: request, Name: name}
+	case wire.TypeQueuePurge:
+		op = &fsm.PurgeQueue{Request: request, Name: name}
+	default:
+		op = &fsm.DeadPurge{Request: request, Queue: name}
+	}
+	c.prepare(raw.Tag, raw.Type, op).queue = req.Queue
+	return true
+}
+
+// queueInfo copies a queue's options and counters out of the state.
+func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
+	s := st.Stats(n)
+	q := wire.QueueInfo{
+		Name: s.Name, Options: wireOptions(&s.Options),
+		Pending: s.Ready, Processing: s.Leased, Scheduled: s.Scheduled, Retrying: s.Retrying, Dead: s.Dead,
+		Bytes: s.Bytes, Results: s.Results, ResultBytes: s.ResultBytes, DedupKeys: s.DedupKeys, Tombstones: s.Tombstones,
+		Totals: map[string]int64{
+			"enqueued": s.Enqueued, "acked": s.Acked, "nacked": s.Nacked, "expired": s.Expired, "dead": s.Died,
+			"duplicates": s.Duplicates, "redriven": s.Redriven, "refused": s.Refused, "dead_dropped": s.DeadDropped,
+			"tombstones_dropped": s.TombstonesDropped,
+		},
+	}
+	for reason, name := range reasons {
+		if n := s.DiedByReason[reason]; n != 0 {
+			q.Totals["dead_"+name] = n
+		}
+	}
+	if s.OldestEnqueuedAt > 0 {
+		q.OldestAgeMillis = max(0, st.Time()-s.OldestEnqueuedAt)
+	}
+	if s.Acked > 0 {
+		q.AvgProcessingMillis = s.LeaseMillisSum / s.Acked
+	}
+	return q
+}
+
+func noQueue(name string) *wire.Fault {
+	return wire.NewFault(wire.CodeNotFound, "queue %q does not exist", name)
+}
+
+func (c *conn) queueShow(raw wire.Raw) bool {
+	req := new(wire.QueueRef)
+	if ok, alive := taken(c, raw, req, (*wire.QueueRef).Validate); !ok {
+		return alive
+	}
+	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+		rep := new(wire.QueueIs)
+		found := false
+		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {
+			var n uint32
+			if n, found = st.QueueNumber(wire.View(req.Queue)); found {
+				rep.Queue = queueInfo(st, n)
+			}
+		})
+		if f == nil && !found {
+			f = noQueue(req.Queue)
+		}
+		rep.At = at
+		return wire.TypeQueueIs, rep, f
+	})
+}
+
+// queueList lists queues by name, holding the state for pageTasksHold of them at a time.
+func (c *conn) queueList(raw wire.Raw) bool {
+	req := new(wire.QueueList)
+	if ok, alive := taken(c, raw, req, (*wire.QueueList).Validate); !ok {
+		return alive
+	}
+	limit := int(req.Limit)
+	if limit == 0 {
+		limit = pageDefault
+	}
+	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+		rep := &wire.Queues{Queues: make([]wire.QueueInfo, 0, limit)}
+		stale, after, more := req.Stale, req.After, true
+		for more {
+			held := 0
+			at, f := c.readState(ctx, stale, func(st *fsm.State) {
+				more = false
+				st.Queues(after, func(n uint32, name string) bool {
+					if len(rep.Queues) == limit {
+						rep.Next = after // there is another one
+						return false
+					}
+					if held == pageTasksHold {
+						more = true
+						return false
+					}
+					held++
+					rep.Queues = append(rep.Queues, queueInfo(st, n))
+					after = name
+					return true
+				})
+			})
+			if f != nil {
+				return 0, nil, f
+			}
+			if rep.At.Index == 0 {
+				rep.At = at
+			}
+			stale = true // the first hold was as fresh as was asked for, and the state only goes on
+		}
+		return wire.TypeQueues, rep, nil
+	})
+}

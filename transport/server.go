@@ -1,0 +1,198 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/wire"
+)
+
+// Server is the doors of one node: one HTTP server on the client address. Make it with New, run it with Serve, end it
+// with Stop.
+type Server struct {
+	cfg      Config
+	log      *slog.Logger
+	metrics  *metrics
+	http     *http.Server
+	maxFrame int
+
+	draining atomic.Bool
+	plain    atomic.Int64 // TCP connections that are not WebSockets (yet)
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{} // guarded by mu
+	closed bool               // guarded by mu: no more connections
+	wg     sync.WaitGroup     // connections
+
+	ctx    context.Context // of every connection; ended by Stop
+	cancel context.CancelFunc
+}
+
+// New makes the doors. Metrics are registered in cfg.Registry here, so a registry serves one Server.
+func New(cfg Config) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, log: cfg.Logger.With("component", "transport"),
+		maxFrame: int(wire.MaxFrameBytes(cfg.MaxMessageBytes)),
+		conns:    make(map[*conn]struct{}),
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if s.metrics, err = newMetrics(s); err != nil {
+		s.cancel()
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", s.serveHealth)
+	mux.HandleFunc("GET /readyz", s.serveReady)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
+	}))
+	mux.HandleFunc("GET /v1/ws", s.serveSocket)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/ws, /healthz, /readyz and /metrics are\n")
+	})
+	s.http = &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: cfg.HelloTimeout,
+		ReadTimeout:       2 * cfg.HelloTimeout,
+		WriteTimeout:      30 * time.Second, // of plain answers; an upgraded connection sets its own
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    cfg.MaxHTTPHeader,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ConnState:         s.connState,
+	}
+	return s, nil
+}
+
+// Serve answers on l until Stop. It owns l. The error is nil after Stop.
+func (s *Server) Serve(l net.Listener) error {
+	s.log.Info("serving clients", "addr", l.Addr().String())
+	if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve clients on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// connState bounds the TCP connections that are not WebSockets. An upgraded one is counted in conns instead.
+func (s *Server) connState(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.plain.Add(1) > httpReserve {
+			s.metrics.refused.Inc()
+			_ = c.Close() // the server sees a read error and counts it out
+		}
+	case http.StateHijacked, http.StateClosed:
+		s.plain.Add(-1)
+	}
+}
+
+// Drain is the first half of stopping, before the node hands its leadership away: /readyz says no, new connections and
+// sessions are refused, and every client is told to move. Connections go on being served until Stop. Twice is fine.
+func (s *Server) Drain() {
+	if s.draining.Swap(true) {
+		return
+	}
+	s.log.Info("draining clients")
+	leader := s.otherLeader()
+	for _, c := range s.all() {
+		c.redirect(leader, group.RedirectStopping)
+		c.Flush()
+	}
+}
+
+// otherLeader is the leader's client address when that is another node, else empty.
+func (s *Server) otherLeader() string {
+	if st := s.group("").Status(); !st.Leader {
+		return st.LeaderAddr
+	}
+	return ""
+}
+
+func (s *Server) all() []*conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cs := make([]*conn, 0, len(s.conns))
+	for c := range s.conns {
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// Stop drains, lets the answers of requests under way out for up to FlushTimeout or until ctx ends, closes every
+// WebSocket with 1001, and then ends the HTTP server. The error says that ctx ended first: what was left has been cut.
+func (s *Server) Stop(ctx context.Context) error {
+	s.Drain()
+	flush, cancel := context.WithTimeout(ctx, s.cfg.FlushTimeout)
+	for _, c := range s.all() {
+		c.quiet(flush)
+	}
+	cancel()
+
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	for _, c := range s.all() {
+		c.close(CloseStopping, "this node is stopping")
+	}
+	gone := make(chan struct{})
+	go func() {
+		s.wg.Wait()
+		close(gone)
+	}()
+	var err error
+	select {
+	case <-gone:
+	case <-ctx.Done():
+		err = fmt.Errorf("stop doors: connections cut: %w", ctx.Err())
+		for _, c := range s.all() {
+			c.cut()
+		}
+		<-gone
+	}
+	s.cancel()
+	if herr := s.http.Shutdown(ctx); herr != nil {
+		_ = s.http.Close()
+		if err == nil {
+			err = fmt.Errorf("stop doors: plain HTTP cut: %w", herr)
+		}
+	}
+	s.metrics.unregister()
+	return err
+}
+
+// join counts a connection in; false: the bound is reached or the server is stopping.
+func (s *Server) join(c *conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.conns) >= s.cfg.MaxConnections {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.wg.Add(1)
+	s.metrics.connections.Set(float64(len(s.conns)))
+	return true
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	delete(s.conns, c)
+	s.metrics.connections.Set(float64(len(s.conns)))
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+// group finds the group that a queue belongs to. There is one; what names no queue (sessions, cluster verbs) is its too.
+func (s *Server) group(string) Group { return s.cfg.Broker.Group(0) }
