@@ -1,7 +1,6 @@
 package group
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -161,6 +160,13 @@ func (c *cluster) stop() {
 			c.t.Errorf("%s failed: %v", nd.id, err)
 		default:
 		}
+	}
+}
+
+// stopNow ends a cluster outside of a bubble.
+func (c *cluster) stopNow() {
+	for _, nd := range c.nodes {
+		c.halt(nd)
 	}
 }
 
@@ -409,5 +415,3 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 }
 
 var errDisk = errors.New("injected: disk")
-
-var _ = bytes.Equal
