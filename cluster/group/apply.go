@@ -3,7 +3,6 @@ package group
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/quorate/quorate/fsm"
@@ -49,11 +48,7 @@ func (g *Group) apply(l *raft.Log) {
 		return
 	}
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
-	live := l.Index > g.replay
-	g.time.applied(g.fx.Time, live)
-	if live {
-		g.liveAt.Store(int64(g.clock.Mono()))
-	}
+	g.time.applied(g.fx.Time, l.Index > g.replay)
 	if f := g.flights.match(l.Data); f != nil {
 		g.settle(f)
 	}
@@ -282,13 +277,4 @@ func (c *chunks) flush() error {
 	_, err := c.w.Write(c.buf)
 	c.buf = c.buf[:0]
 	return err
-}
-
-// liveSince is how long ago the last live entry was applied; ok is false if none was.
-func (g *Group) liveSince() (ago time.Duration, ok bool) {
-	at := g.liveAt.Load()
-	if at == 0 {
-		return 0, false
-	}
-	return max(g.clock.Mono()-time.Duration(at), 0), true
 }

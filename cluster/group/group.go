@@ -60,7 +60,6 @@ type Group struct {
 	applied  atomic.Uint64 // index of the last entry that reached the state machine
 	wanted   atomic.Uint64 // index that the reader goroutine waits for
 	arrived  chan struct{}
-	liveAt   atomic.Int64 // monotonic reading at the last live entry
 	logBytes atomic.Int64 // applied since the last snapshot
 
 	leads    atomic.Bool // serving, readable without the lock

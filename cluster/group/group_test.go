@@ -224,9 +224,7 @@ func TestDeposedLeader(t *testing.T) {
 		if got := cn.have(1); len(got) > 0 {
 			t.Errorf("delivered %+v by a deposed leader", got)
 		}
-		if r, _ := cn.sent(); len(r) != 1 {
-			t.Errorf("redirects %q, want one", r)
-		}
+		c.until(time.Second, "one redirect", func() bool { r, _ := cn.sent(); return len(r) == 1 })
 		if err := s.Credit(1, 5); err == nil {
 			t.Error("the session still works")
 		}

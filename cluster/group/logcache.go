@@ -90,17 +90,17 @@ func (c *LogCache) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// DeleteRange deletes min to max, both included, from the store and from memory.
-func (c *LogCache) DeleteRange(min, max uint64) error {
+// DeleteRange deletes from and to and what is between them, from the store and from memory.
+func (c *LogCache) DeleteRange(from, to uint64) error {
 	c.mu.Lock()
 	switch {
-	case c.count == 0 || max < c.first || min >= c.first+uint64(c.count):
-	case min <= c.first:
-		for c.count > 0 && c.first <= max {
+	case c.count == 0 || to < c.first || from >= c.first+uint64(c.count):
+	case from <= c.first:
+		for c.count > 0 && c.first <= to {
 			c.dropOldest()
 		}
-	case max >= c.first+uint64(c.count)-1:
-		for c.count > 0 && c.first+uint64(c.count)-1 >= min {
+	case to >= c.first+uint64(c.count)-1:
+		for c.count > 0 && c.first+uint64(c.count)-1 >= from {
 			c.count--
 			l := &c.logs[(c.head+c.count)&(len(c.logs)-1)]
 			c.bytes -= size(l)
@@ -110,7 +110,7 @@ func (c *LogCache) DeleteRange(min, max uint64) error {
 		c.clear() // a hole in the middle; raft does not make one
 	}
 	c.mu.Unlock()
-	return c.store.DeleteRange(min, max)
+	return c.store.DeleteRange(from, to)
 }
 
 func (c *LogCache) dropOldest() {

@@ -246,7 +246,7 @@ func (s *Session) subscribe(n uint32, queue string, credit int32, leaseMillis in
 		consumer: fsm.Consumer{Session: s.id, Sub: n}, session: s, queue: d.hold(queue), credit: credit,
 		leaseMillis: leaseMillis, worker: []byte(worker), unstarted: map[fsm.Token]struct{}{},
 	}
-	sub.waiter.sub = sub
+	sub.waiter = waiter{sub: sub}
 	sub.out = g.countLeases(sub.consumer)
 	s.subs[n] = sub
 	d.subs[sub.consumer] = sub
@@ -410,7 +410,7 @@ func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait tim
 		if p.Deadline > 0 {
 			w.until = min(w.until, p.Deadline)
 		}
-		w.waiter.pull = w
+		w.waiter = waiter{pull: w}
 		s.pulls[w] = struct{}{}
 		d.enlist(w.queue, &w.waiter)
 		d.mark(w.queue)

@@ -15,7 +15,7 @@ import (
 
 var (
 	simSeed = flag.Int64("sim.seed", 0, "seed of the simulation; 0: a new one each time")
-	simRuns = flag.Int("sim.runs", 3, "simulations to run")
+	simRuns = flag.Int("sim.runs", 2, "simulations to run")
 )
 
 // sim is a cluster with producers and workers that behave as the SDK does, while nodes are cut off, killed, restarted,
