@@ -99,6 +99,7 @@ type statusAnswer struct {
 	Leader  store.UUID `cbor:"10,keyasint"`
 
 	Place announcement `cbor:"11,keyasint"`
+	Wall  int64        `cbor:"12,keyasint"` // its wall clock, Unix milliseconds
 }
 
 var rpcDecoder = func() cbor.DecMode {
@@ -198,7 +199,15 @@ func (n *Node) call(ctx context.Context, addr string, target store.UUID, q *requ
 	if n.link == nil || addr == "" {
 		return nil, link.Peer{}, &group.Error{Code: group.CodeNoLeader, Message: "it is not known where that node is"}
 	}
-	c, p, err := n.link.Dial(ctx, addr, target, link.KindRPC, 0)
+	a, p, err := callOver(ctx, n.link, addr, target, q)
+	if err == nil && a.Status != nil {
+		n.note(p, a.Status)
+	}
+	return a, p, err
+}
+
+func callOver(ctx context.Context, l *link.Link, addr string, target store.UUID, q *request) (*answer, link.Peer, error) {
+	c, p, err := l.Dial(ctx, addr, target, link.KindRPC, 0)
 	if err != nil {
 		return nil, p, err
 	}
@@ -213,9 +222,6 @@ func (n *Node) call(ctx context.Context, addr string, target store.UUID, q *requ
 	var a answer
 	if err := readFrame(c, &a); err != nil {
 		return nil, p, fmt.Errorf("answer of %s: %w", addr, err)
-	}
-	if a.Status != nil {
-		n.note(p, a.Status)
 	}
 	return &a, p, nil
 }

@@ -79,7 +79,7 @@ func (n *Node) status() *statusAnswer {
 	s := n.group.Status()
 	st := &statusAnswer{
 		Role: role(n.group.Raft().State()), Term: s.Term, Applied: s.Applied, Commit: s.Commit, LastLog: s.LastLog,
-		HasData: n.hasData(), Expect: n.cfg.BootstrapExpect,
+		HasData: n.hasData(), Expect: n.cfg.BootstrapExpect, Wall: n.cfg.Clock.WallMillis(),
 	}
 	if n.link != nil {
 		st.Place = n.announcement()

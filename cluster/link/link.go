@@ -305,8 +305,11 @@ func (l *Link) admit(c *conn, h hello) *RefusedError {
 }
 
 // know compares a peer with the newest process of it; l.mu is held. A newer one takes the older's place and its
-// connections end.
+// connections end. Who belongs to no cluster yet is not remembered: there is no end to them.
 func (l *Link) know(s Self) *RefusedError {
+	if s.Cluster.IsZero() {
+		return nil
+	}
 	old, ok := l.known[s.UUID]
 	switch {
 	case !ok && len(l.known) >= maxKnown:

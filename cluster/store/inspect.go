@@ -1,0 +1,49 @@
+package store
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Inspection is a data directory as it is found, without taking hold of it.
+type Inspection struct {
+	Identity Identity // zero when there is none yet
+	InUse    bool     // a process holds it
+}
+
+// Inspect looks at a data directory and changes nothing. Unless a process holds it, it also checks the structure of the log
+// and the headers of the snapshots, as a start would. A directory that does not exist is a zero Inspection.
+func Inspect(path string) (in Inspection, err error) {
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return in, err
+	default:
+		in.InUse = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
+		lock.Close()
+	}
+	in.Identity, err = readIdentity(filepath.Join(path, identityFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return in, nil
+	}
+	if err != nil || in.InUse || in.Identity.Cluster.IsZero() {
+		return in, err
+	}
+	if err := checkBolt(filepath.Join(path, LogFile)); err != nil {
+		return in, err
+	}
+	t, err := openTail(filepath.Join(path, TailFile), false)
+	if err != nil {
+		return in, err
+	}
+	if err := t.close(); err != nil {
+		return in, err
+	}
+	s := &Snapshots{dir: filepath.Join(path, snapshotDir)}
+	_, err = s.verify()
+	return in, err
+}
