@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"bytes"
-	"fmt"
 	"testing"
 )
 
@@ -207,4 +206,11 @@ func must[T comparable](t testing.TB, what string, got, want T) {
 	}
 }
 
-var _ = fmt.Sprint
+func restoredOnly(t testing.TB, b []byte) *State {
+	t.Helper()
+	s, err := Restore(3, bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
