@@ -28,6 +28,14 @@ func (s *State) resolve(q *queue, task []byte, strict bool) found {
 	if !ok || id.IsZero() {
 		return f
 	}
+	if f.any() && f.result == none {
+		// The task was redriven, and its result pushed while it was still named by its id alone.
+		if sl, ok := s.findResult(id); ok {
+			if r := s.results.Get(sl); r.queue == q.slot && r.flags&resultHasTask == 0 {
+				f.result = sl
+			}
+		}
+	}
 	if !f.any() {
 		if slot, ok := s.find(id); ok {
 			if m := s.messages.Get(slot); (q == nil || m.queue == q.slot) && !(strict && m.bits&hasTask != 0) {
