@@ -1,2 +1,103 @@
 // Package fsm is the replicated state of one group and its rules: what every node computes from the log, and nothing else.
+//
+// # Purpose
+//
+// A node hands every committed entry to [State.Apply], in the order of the log. Apply gives each operation its [Outcome] and
+// tells the leader through [Effects] what it has to pass on: leases handed out, leases and tasks that ended, queues that have
+// something ready. Everything else here is reading ([State.Task], [State.Stats], [State.Dead] …), pictures for snapshots and
+// digests ([View], [Restore]), and the formats of entries and snapshots.
+//
+// The result of an entry depends on the entries before it alone: no clock but the log's, nothing random, no floating point, no
+// map, no goroutine. Apply does not fail: what a client can do wrong is an outcome, the same on every node. An error means that
+// this build cannot read the entry, and then nothing has changed.
+//
+// # An entry
+//
+//	T, ΣShift ── due moves ── operations ── reclaim ── (local) garbage, compaction
+//	             ≤ MaxDueMoves  in order     ≤ MaxReclaim
+//
+// T is the greatest Now seen. Shift says how much of T's step was a jump of clocks: lease time is T − ΣShift, so a jump ends no
+// lease early. Due moves are what time does to messages: a delay over, a retry due, a lease at its deadline, a ttl over, in the
+// order of (due, kind of move, message id) over all queues. A lease lives until the move that ends it, never by comparison with
+// T. Everything else that time ends (dedup keys, results, tombstones, sessions, dead letters past retention) is gone for every
+// look-up once T has passed its end, and is taken out of its table by reclaim, in the order of (table, end, position); a
+// table's maximum counts what is not yet reclaimed.
+//
+// # Where things are
+//
+//	message 64 B ──body──▶ arena: optional fields │ body           (fsm/arena, off the Go heap)
+//	   │ next, prev: ready list of (queue, priority), or dead list
+//	   └─side──▶ side 88 B: due, ttl, lease, attempts, how the last lease ended ──history──▶ arena
+//	                │ heapPos: the queue's due heap (T) or lease heap (lease time)
+//	                ├ older, newer: the consumer's leases           └ worker (shared text)
+//	queue ── ready[0..9] lists, released heap, due, leases, dedups, results heaps, dead list, tombstone list
+//	clocks ─ one heap of queues for each kind of end, by the earliest in each
+//
+// A message that is only queued is its record, its blob and a slot in the id index. It gets a side when it is delayed, given a
+// ttl, leased or dead, and keeps it: the side remembers the last token and how that lease ended, which is what makes repeated
+// acks and nacks answerable. A message that is done becomes a result or a tombstone. Its task is found by message id, or by
+// (queue, task id) where one was given: the default task id is the message id and is in no second index. A redriven message
+// keeps its task id; where that was its first id, it is found by that too.
+//
+// Ready messages are served by priority, then place. Places are numbers taken group-wide when a message becomes ready; one that
+// is released keeps its place and waits in a small heap beside the list.
+//
+// Records lie in pages (fsm/table) that a View shares until they are written to. Indexes, lists and heaps are not in views or
+// snapshots: Restore makes them anew. Slots, chunks, page contents of free records and the order within a heap differ from node
+// to node; nothing of them shows in an answer, a snapshot or a digest.
+//
+// # Invariants
+//
+// [State.Check] proves them by scanning:
+//   - a message that can be seen is linked in exactly one place, the one of its state, and counted there;
+//   - a queue stands in each clock with the earliest of what it holds;
+//   - every blob in the arena is held by the one record that its owner says;
+//   - every index holds exactly the records that it should;
+//   - no table is over its maximum, but for dead letters and results of what was already in, which are never refused.
+//
+// # Tables
+//
+//	table          ends                         maximum                         when full
+//	dedup keys     window, last ms included     dedup_max_keys                  queue_full, FieldDedup
+//	results        result_ttl_ms                max_results_bytes               enqueue, push: queue_full, FieldResults
+//	tombstones     TombstoneMillis              MaxTombstones a queue           the oldest goes, counted
+//	sessions       SessionIdleMillis idle       MaxSessions, MaxSessionBytes    overloaded, FieldSessions
+//	outcomes       low passes                   RequestWindow; MaxSessionBytes  invalid_argument; overloaded
+//	dead letters   failed_at + retention now    max_dead                        queue_full, FieldDead, or the oldest goes
+//	queues         deletion                     MaxQueues                       overloaded, FieldQueues
+//	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
+//
+// # Decisions (2026-11)
+//
+// Heaps and lists belong to queues, and a second level orders the queues: a purge or a deletion swaps them for empty ones in one
+// step, and what they held is given back a bounded number of records an entry, unseen. With one heap for all, a million purged
+// messages would have to be picked out of it, or stand in the way of those that are due.
+//
+// Ids in one entry are numbered by one counter over messages, leases and sessions: all that is asked of them is that they
+// are unique and rise.
+//
+// A refused request for want of room for its outcome (overloaded, FieldSessions) is the one outcome that is not remembered.
+//
+// A ttl that has run out while a message was out decides before anything else when it comes back: the reason is expired, also
+// where the worker said permanent or the attempts were spent.
+//
+// The result of an ack is the same only with equal output: none and some differ. A task that was done without a result keeps
+// that end: a result pushed later is answered as a duplicate, without one.
+//
+// A result pushed for a dead letter is recorded beside it; the letter stays. A message that goes on although its task has a
+// result (it was out when that was pushed) lives by the ordinary rules until an ack finds the result, or it dies.
+//
+// A dead letter that dies into a full drop_oldest table pushes out the oldest other one, never itself: its nack can still be
+// answered.
+//
+// A requeued message has its ttl anew, as long as it was. It is not refused for max_dead, since it makes room there.
+//
+// The tombstone of a redriven task is found by (queue, task id) and by its last message id, not by its first without the
+// queue: 64 bytes hold no third name.
+//
+// Digest is the hash of the snapshot's bytes: one canonical order to keep right, not two.
+//
+// Rejected: one record for everything (96 bytes for each message against 64 and a side for some); a list for leased and for
+// waiting messages (the heaps enumerate them as well); remembering outcomes in rings by session (a number far ahead would make
+// them big; a list in pages costs what is in it).
 package fsm

@@ -312,7 +312,7 @@ func seeds(t *testing.T, n int) []uint64 {
 // TestRandomLogs plays random logs with every table small, checks every invariant after each entry, and restores from
 // snapshots taken on the way: each restored state must go on to the same end.
 func TestRandomLogs(t *testing.T) {
-	n, length := 150, 120
+	n, length := 60, 120
 	if testing.Short() {
 		n = 20
 	}
