@@ -6,7 +6,6 @@ import (
 	"testing"
 )
 
-
 // dice draws from a stream of bytes; when it is used up every draw is 0.
 type dice struct{ b []byte }
 
@@ -81,7 +80,9 @@ func (p *player) apply(data []byte) error {
 	return nil
 }
 
-func (p *player) queue() []byte { return []byte(pick(p.d, []string{"a", "a", "a", "b", "c", "d", "e"})) }
+func (p *player) queue() []byte {
+	return []byte(pick(p.d, []string{"a", "a", "a", "b", "c", "d", "e"}))
+}
 
 func (p *player) request() (r Request) {
 	if p.d.n(3) == 0 || len(p.sessions) == 0 {
