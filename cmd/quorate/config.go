@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/spf13/pflag"
+)
+
+// Config is quorate.toml.
+type Config struct {
+	NodeID     string `toml:"node_id"`
+	DataDir    string `toml:"data_dir"`
+	AutoCreate bool   `toml:"auto_create"`
+	Client     struct {
+		Addr      string `toml:"addr"`
+		Advertise string `toml:"advertise"`
+	} `toml:"client"`
+	Raft struct {
+		Addr      string `toml:"addr"`
+		Advertise string `toml:"advertise"`
+	} `toml:"raft"`
+	Gossip struct {
+		Addr            string   `toml:"addr"`
+		Advertise       string   `toml:"advertise"`
+		Join            []string `toml:"join"`
+		BootstrapExpect int64    `toml:"bootstrap_expect"`
+	} `toml:"gossip"`
+	Limits struct {
+		MaxMessageBytes int64 `toml:"max_message_bytes"`
+		MaxConnections  int64 `toml:"max_connections"`
+	} `toml:"limits"`
+	Auth struct {
+		Enabled bool `toml:"enabled"`
+	} `toml:"auth"`
+}
+
+// setting is one key of the configuration: where it lives, what it is for, what it may be.
+type setting struct {
+	key  string
+	help string
+	at   func(*Config) any // pointer to string, bool, int64 or []string
+	ok   func(v any) error // nil: anything
+}
+
+var settings = []setting{
+	{"node_id", "the node's label (default: host name)", func(c *Config) any { return &c.NodeID }, label},
+	{"data_dir", "where the node keeps its data (default: data/NODE_ID)", func(c *Config) any { return &c.DataDir }, nil},
+	{"auto_create", "create a queue with defaults on first enqueue", func(c *Config) any { return &c.AutoCreate }, nil},
+	{"client.addr", "address for clients: WebSocket, health, metrics", func(c *Config) any { return &c.Client.Addr }, hostPort},
+	{"client.advertise", "client address to tell others (default: client.addr)", func(c *Config) any { return &c.Client.Advertise }, optionalHostPort},
+	{"raft.addr", "address for the log and for calls between nodes", func(c *Config) any { return &c.Raft.Addr }, hostPort},
+	{"raft.advertise", "raft address to tell others (default: raft.addr)", func(c *Config) any { return &c.Raft.Advertise }, optionalHostPort},
+	{"gossip.addr", "address for membership, TCP and UDP", func(c *Config) any { return &c.Gossip.Addr }, hostPort},
+	{"gossip.advertise", "gossip address to tell others (default: gossip.addr)", func(c *Config) any { return &c.Gossip.Advertise }, optionalHostPort},
+	{"gossip.join", "gossip addresses of other nodes", func(c *Config) any { return &c.Gossip.Join }, hostPorts},
+	{"gossip.bootstrap_expect", "how many empty nodes found a new cluster; 0: only join one", func(c *Config) any { return &c.Gossip.BootstrapExpect }, within(0, 9)},
+	{"limits.max_message_bytes", "largest body or result, 1 to 16777216", func(c *Config) any { return &c.Limits.MaxMessageBytes }, within(1, 16<<20)},
+	{"limits.max_connections", "client connections at once", func(c *Config) any { return &c.Limits.MaxConnections }, within(1, 1_000_000)},
+	{"auth.enabled", "must be false: authentication does not exist yet", func(c *Config) any { return &c.Auth.Enabled }, noAuth},
+}
+
+func (s setting) flag() string { return strings.NewReplacer(".", "-", "_", "-").Replace(s.key) }
+func (s setting) env() string {
+	return "QUORATE_" + strings.ToUpper(strings.NewReplacer(".", "_", "-", "_").Replace(s.key))
+}
+
+// resolved is a configuration and where each of its values came from, by key.
+type resolved struct {
+	Config
+	source map[string]string
+}
+
+func defaults() Config {
+	var c Config
+	c.NodeID, _ = os.Hostname() // empty without one: then node_id must be given, which label says
+	c.AutoCreate = true
+	c.Client.Addr = defaultAddr
+	c.Raft.Addr = "127.0.0.1:7341"
+	c.Gossip.Addr = "127.0.0.1:7342"
+	c.Gossip.BootstrapExpect = 1
+	c.Limits.MaxMessageBytes = 1 << 20
+	c.Limits.MaxConnections = 10_000
+	return c
+}
+
+// bindSettings makes a flag of every key.
+func bindSettings(f *pflag.FlagSet) {
+	for _, s := range settings {
+		f.String(s.flag(), "", fmt.Sprintf("%s (%s, %s)", s.help, s.key, s.env()))
+	}
+}
+
+// resolve puts the configuration together: flag over environment over file over default.
+func resolve(file string, f *pflag.FlagSet, getenv func(string) (string, bool)) (*resolved, error) {
+	r := &resolved{Config: defaults(), source: map[string]string{}}
+	for _, s := range settings {
+		r.source[s.key] = "default"
+	}
+	if file != "" {
+		if err := r.readFile(file); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range settings {
+		if v, ok := getenv(s.env()); ok {
+			if err := s.parse(&r.Config, v); err != nil {
+				return nil, fmt.Errorf("environment %s: %w", s.env(), err)
+			}
+			r.source[s.key] = "environment " + s.env()
+		}
+		if fl := f.Lookup(s.flag()); fl != nil && fl.Changed {
+			if err := s.parse(&r.Config, fl.Value.String()); err != nil {
+				return nil, fmt.Errorf("flag --%s: %w", s.flag(), err)
+			}
+			r.source[s.key] = "flag --" + s.flag()
+		}
+	}
+	for _, s := range settings {
+		if s.ok == nil {
+			continue
+		}
+		if err := s.ok(s.at(&r.Config)); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w", r.source[s.key], s.key, err)
+		}
+	}
+	if r.DataDir == "" {
+		r.DataDir = filepath.Join("data", r.NodeID)
+	}
+	return r, r.contradictions()
+}
+
+// readFile reads quorate.toml strictly and remembers the line of each key.
+func (r *resolved) readFile(file string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read configuration: %w", err)
+	}
+	d := toml.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&r.Config); err != nil {
+		return fmt.Errorf("configuration %s: %w", file, explain(err))
+	}
+	lines := keyLines(b)
+	for _, s := range settings {
+		if line, ok := lines[s.key]; ok {
+			r.source[s.key] = fmt.Sprintf("%s:%d", file, line)
+		}
+	}
+	return nil
+}
+
+// explain turns the decoder's errors into a line and what would be right.
+func explain(err error) error {
+	var strict *toml.StrictMissingError
+	if errors.As(err, &strict) && len(strict.Errors) > 0 {
+		e := strict.Errors[0]
+		line, _ := e.Position()
+		key := strings.Join(e.Key(), ".")
+		return fmt.Errorf("line %d: unknown key %q; known keys: %s", line, key, strings.Join(keys(), ", "))
+	}
+	var dec *toml.DecodeError
+	if errors.As(err, &dec) {
+		line, col := dec.Position()
+		return fmt.Errorf("line %d, column %d: %w", line, col, err)
+	}
+	return err
+}
+
+func keys() []string {
+	var k []string
+	for _, s := range settings {
+		k = append(k, s.key)
+	}
+	return k
+}
+
+// parse sets the value from text: lists are comma-separated.
+func (s setting) parse(c *Config, v string) error {
+	switch p := s.at(c).(type) {
+	case *string:
+		*p = v
+	case *bool:
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return fmt.Errorf("%q is not true or false", v)
+		}
+		*p = b
+	case *int64:
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			return fmt.Errorf("%q is not a whole number", v)
+		}
+		*p = n
+	case *[]string:
+		*p = nil
+		for _, a := range strings.Split(v, ",") {
+			if a = strings.TrimSpace(a); a != "" {
+				*p = append(*p, a)
+			}
+		}
+	}
+	return nil
+}
+
+func (s setting) text(c *Config) string {
+	switch p := s.at(c).(type) {
+	case *string:
+		return strconv.Quote(*p)
+	case *[]string:
+		q := make([]string, len(*p))
+		for i, a := range *p {
+			q[i] = strconv.Quote(a)
+		}
+		return "[" + strings.Join(q, ", ") + "]"
+	case *bool:
+		return strconv.FormatBool(*p)
+	case *int64:
+		return strconv.FormatInt(*p, 10)
+	}
+	return ""
+}
+
+// print shows every value with its source, as TOML.
+func (r *resolved) print(c *cli) {
+	section := ""
+	for _, s := range settings {
+		sec, name, ok := strings.Cut(s.key, ".")
+		if !ok {
+			sec, name = "", s.key
+		}
+		if sec != section {
+			fmt.Fprintf(c.stdout, "[%s]\n", sec)
+			section = sec
+		}
+		fmt.Fprintf(c.stdout, "%-40s # %s\n", name+" = "+s.text(&r.Config), r.source[s.key])
+	}
+}
+
+// contradictions are values that are fine alone but not together.
+func (r *resolved) contradictions() error {
+	seen := map[string]string{}
+	for _, k := range []string{"client.addr", "raft.addr", "gossip.addr"} {
+		for _, s := range settings {
+			if s.key != k {
+				continue
+			}
+			a := *s.at(&r.Config).(*string)
+			if other, ok := seen[a]; ok && !strings.HasSuffix(a, ":0") {
+				return fmt.Errorf("%s: %s and %s are both %s; each needs a port of its own", r.source[k], other, k, a)
+			}
+			seen[a] = k
+		}
+	}
+	if r.Gossip.BootstrapExpect > 1 && len(r.Gossip.Join) == 0 {
+		return fmt.Errorf("%s: gossip.bootstrap_expect is %d but gossip.join is empty; name the gossip address of at least one other node",
+			r.source["gossip.bootstrap_expect"], r.Gossip.BootstrapExpect)
+	}
+	return nil
+}
+
+// The checks: each gets the pointer that setting.at returns.
+
+func label(v any) error {
+	s := *v.(*string)
+	if s == "" || len(s) > 64 {
+		return fmt.Errorf("%q has %d bytes, want 1 to 64", s, len(s))
+	}
+	for _, r := range s {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("._-", r) {
+			return fmt.Errorf("%q holds %q; want letters, digits, dot, dash and underscore", s, r)
+		}
+	}
+	return nil
+}
+
+func hostPort(v any) error {
+	s := *v.(*string)
+	_, port, err := net.SplitHostPort(s)
+	if err != nil {
+		return fmt.Errorf("%q is not host:port (such as 127.0.0.1:7340)", s)
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
+		return fmt.Errorf("%q: the port is not a number from 0 to 65535", s)
+	}
+	return nil
+}
+
+func optionalHostPort(v any) error {
+	if *v.(*string) == "" {
+		return nil
+	}
+	return hostPort(v)
+}
+
+func hostPorts(v any) error {
+	for _, a := range *v.(*[]string) {
+		if err := hostPort(&a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func within(low, high int64) func(any) error {
+	return func(v any) error {
+		if n := *v.(*int64); n < low || n > high {
+			return fmt.Errorf("%d is out of range, want %d to %d", n, low, high)
+		}
+		return nil
+	}
+}
+
+func noAuth(v any) error {
+	if *v.(*bool) {
+		return errors.New("authentication does not exist yet; want false, with loopback addresses only")
+	}
+	return nil
+}

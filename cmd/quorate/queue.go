@@ -1,0 +1,352 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+)
+
+func newQueue(c *cli) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Create, list and look at queues",
+		Args:  cobra.NoArgs,
+		RunE:  needsVerb,
+	}
+	cmd.AddCommand(newQueueCreate(c), newQueueSet(c), newQueueList(c), newQueueShow(c), newQueueStats(c), newQueuePeek(c),
+		newQueuePurge(c), newQueueDelete(c))
+	return cmd
+}
+
+// needsVerb is what a noun without a verb does: help, and the exit code of a wrong command line.
+func needsVerb(cmd *cobra.Command, _ []string) error {
+	_ = cmd.Help() // to standard output, which is all that can go wrong
+	return &exitError{code: exitUsage, err: fmt.Errorf("%s needs a verb", cmd.CommandPath()), quiet: true}
+}
+
+// queueFlags are a queue's options as flags.
+type queueFlags struct {
+	lease, deadRetention, dedupWindow, resultTTL millis
+	retry, deadOverflow                          string
+	maxDead, dedupMaxKeys, maxResultsBytes       int64
+}
+
+func (f *queueFlags) bind(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.Var(&f.lease, "lease", "lease length, 100ms to 12h (default 30s)")
+	fl.StringVar(&f.retry, "retry", "", "retry policy: "+retryHelp+" (default schedule:1s,5s,10s)")
+	fl.Int64Var(&f.maxDead, "max-dead", 0, "dead letters kept (default 1000000)")
+	fl.StringVar(&f.deadOverflow, "dead-overflow", "", "when max-dead is reached: refuse enqueues, or drop_oldest dead letter (default refuse)")
+	fl.Var(&f.deadRetention, "dead-letter-retention", "how long dead letters are kept (default 720h)")
+	fl.Var(&f.dedupWindow, "dedup-window", "how long a dedup key is remembered (default 24h)")
+	fl.Int64Var(&f.dedupMaxKeys, "dedup-max-keys", 0, "dedup keys remembered at once; beyond it enqueues are refused (default 1000000)")
+	fl.Var(&f.resultTTL, "result-ttl", "how long results are kept (default 24h)")
+	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
+}
+
+// options overlays the given flags on base.
+func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (client.QueueOptions, error) {
+	o := base
+	given := cmd.Flags().Changed
+	if given("lease") {
+		o.Lease = f.lease.duration()
+	}
+	if given("retry") {
+		p, err := parseRetry(f.retry)
+		if err != nil {
+			return o, usagef("%v", err)
+		}
+		o.Retry = p
+	}
+	if given("max-dead") {
+		o.MaxDead = f.maxDead
+	}
+	if given("dead-overflow") {
+		o.DeadOverflow = f.deadOverflow
+	}
+	if given("dead-letter-retention") {
+		o.DeadRetention = f.deadRetention.duration()
+	}
+	if given("dedup-window") {
+		o.DedupWindow = f.dedupWindow.duration()
+	}
+	if given("dedup-max-keys") {
+		o.DedupMaxKeys = f.dedupMaxKeys
+	}
+	if given("result-ttl") {
+		o.ResultTTL = f.resultTTL.duration()
+	}
+	if given("max-results-bytes") {
+		o.MaxResultsBytes = f.maxResultsBytes
+	}
+	return o, nil
+}
+
+func newQueueCreate(c *cli) *cobra.Command {
+	var f queueFlags
+	cmd := &cobra.Command{
+		Use:   "create QUEUE",
+		Short: "Create a queue; the same options again are fine, others are refused",
+		Args:  cobra.ExactArgs(1),
+	}
+	f.bind(cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		o, err := f.options(cmd, client.QueueOptions{})
+		if err != nil {
+			return err
+		}
+		return c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+			if err := cl.CreateQueue(ctx, args[0], o); err != nil {
+				return err
+			}
+			return c.done("created " + args[0])
+		})(cmd, args)
+	}
+	return cmd
+}
+
+func newQueueSet(c *cli) *cobra.Command {
+	var f queueFlags
+	cmd := &cobra.Command{
+		Use:   "set QUEUE",
+		Short: "Change options of a queue; those not given stay",
+		Args:  cobra.ExactArgs(1),
+	}
+	f.bind(cmd)
+	cmd.RunE = c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+		q, err := cl.Queue(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		o, err := f.options(cmd, q.Options)
+		if err != nil {
+			return err
+		}
+		if err := cl.SetQueue(ctx, args[0], o); err != nil {
+			return err
+		}
+		return c.done("changed " + args[0])
+	})
+	return cmd
+}
+
+// done prints plain success.
+func (c *cli) done(text string) error {
+	if c.asJSON() {
+		return c.json(map[string]any{"ok": true})
+	}
+	fmt.Fprintln(c.stdout, text)
+	return nil
+}
+
+// queueJSON is the JSON of a queue: its options and the counters of `queue stats`.
+func queueJSON(q client.QueueInfo) map[string]any {
+	return map[string]any{"name": q.Name, "options": optionsJSON(q.Options), "stats": statsJSON(q)}
+}
+
+func optionsJSON(o client.QueueOptions) map[string]any {
+	return map[string]any{
+		"lease_ms": o.Lease.Milliseconds(), "retry": formatRetry(o.Retry), "max_dead": o.MaxDead, "dead_overflow": o.DeadOverflow,
+		"dead_letter_retention_ms": o.DeadRetention.Milliseconds(), "dedup_window_ms": o.DedupWindow.Milliseconds(),
+		"dedup_max_keys": o.DedupMaxKeys, "result_ttl_ms": o.ResultTTL.Milliseconds(), "max_results_bytes": o.MaxResultsBytes,
+	}
+}
+
+func statsJSON(q client.QueueInfo) map[string]any {
+	return map[string]any{
+		"pending": q.Pending, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
+		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
+		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
+		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "counters": q.Totals,
+	}
+}
+
+func newQueueList(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List all queues with their counts",
+		Args:  cobra.NoArgs,
+		RunE: c.with(func(ctx context.Context, cl *client.Client, _ []string) error {
+			all := []map[string]any{}
+			var rows [][]string
+			after := ""
+			for {
+				qs, next, err := cl.Queues(ctx, after, 1000)
+				if err != nil {
+					return err
+				}
+				for _, q := range qs {
+					all = append(all, queueJSON(q))
+					rows = append(rows, []string{q.Name, fmt.Sprint(q.Pending), fmt.Sprint(q.Processing), fmt.Sprint(q.Scheduled), fmt.Sprint(q.Retrying), fmt.Sprint(q.Dead)})
+				}
+				if after = next; next == "" {
+					break
+				}
+			}
+			if c.asJSON() {
+				return c.json(all)
+			}
+			return c.table([]string{"QUEUE", "PENDING", "PROCESSING", "SCHEDULED", "RETRYING", "DEAD"}, rows)
+		}),
+	}
+}
+
+func newQueueShow(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show QUEUE",
+		Short: "Show a queue's options",
+		Args:  cobra.ExactArgs(1),
+		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+			q, err := cl.Queue(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if c.asJSON() {
+				return c.json(queueJSON(q))
+			}
+			o := q.Options
+			return c.fields("name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
+				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
+				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes))
+		}),
+	}
+}
+
+func newQueueStats(c *cli) *cobra.Command {
+	var watch bool
+	cmd := &cobra.Command{
+		Use:   "stats QUEUE",
+		Short: "Show a queue's counters",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second until Ctrl-C")
+	cmd.RunE = c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		for {
+			q, err := cl.Queue(ctx, args[0])
+			switch {
+			case watch && ctx.Err() != nil:
+				return nil
+			case err != nil:
+				return err
+			}
+			if watch && !c.asJSON() && c.terminal() {
+				fmt.Fprint(c.stdout, "\x1b[H\x1b[2J")
+			}
+			if err := c.printStats(q, watch); err != nil || !watch {
+				return err
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return nil
+			}
+		}
+	})
+	return cmd
+}
+
+// terminal says whether standard output is one.
+func (c *cli) terminal() bool {
+	f, ok := c.stdout.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
+
+func (c *cli) printStats(q client.QueueInfo, line bool) error {
+	switch {
+	case c.asJSON() && line:
+		return c.jsonLine(statsJSON(q))
+	case c.asJSON():
+		return c.json(statsJSON(q))
+	}
+	pairs := []string{"queue", q.Name, "pending", fmt.Sprint(q.Pending), "processing", fmt.Sprint(q.Processing), "scheduled", fmt.Sprint(q.Scheduled),
+		"retrying", fmt.Sprint(q.Retrying), "dead", fmt.Sprint(q.Dead), "bytes", fmt.Sprint(q.Bytes), "oldest", q.OldestAge.String(),
+		"results", fmt.Sprint(q.Results), "result bytes", fmt.Sprint(q.ResultBytes), "dedup keys", fmt.Sprint(q.DedupKeys),
+		"average processing", q.AvgProcessing.String()}
+	names := make([]string, 0, len(q.Totals))
+	for k := range q.Totals {
+		names = append(names, k)
+	}
+	sort.Strings(names)
+	for _, k := range names {
+		pairs = append(pairs, strings.ReplaceAll(k, "_", " ")+" in all", fmt.Sprint(q.Totals[k]))
+	}
+	return c.fields(pairs...)
+}
+
+func newQueuePeek(c *cli) *cobra.Command {
+	var state string
+	var limit int
+	cmd := &cobra.Command{
+		Use:   "peek QUEUE",
+		Short: "Look at messages without taking them",
+		Args:  cobra.ExactArgs(1),
+	}
+	cmd.Flags().StringVar(&state, "state", "pending", "pending, processing, scheduled or retrying")
+	cmd.Flags().IntVar(&limit, "limit", 10, "how many, 1 to 1000")
+	cmd.RunE = c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+		ts, _, err := cl.Peek(ctx, args[0], client.PeekOptions{State: state, Limit: limit})
+		if err != nil {
+			return err
+		}
+		if c.asJSON() {
+			return c.json(tasksJSON(ts))
+		}
+		rows := make([][]string, 0, len(ts))
+		for _, t := range ts {
+			rows = append(rows, []string{t.ID, t.Status, fmt.Sprint(t.Priority), fmt.Sprint(t.Attempts), timestamp(t.DueAt), excerpt(t.Body)})
+		}
+		return c.table([]string{"ID", "STATUS", "PRIORITY", "ATTEMPTS", "DUE", "BODY"}, rows)
+	})
+	return cmd
+}
+
+func newQueuePurge(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "purge QUEUE",
+		Short: "Remove all messages that are not out",
+		Args:  cobra.ExactArgs(1),
+		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+			n, err := cl.PurgeQueue(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			return c.deleted(n)
+		}),
+	}
+}
+
+// deleted prints how many records a purge removed.
+func (c *cli) deleted(n int64) error {
+	if c.asJSON() {
+		return c.json(map[string]any{"deleted_count": n})
+	}
+	fmt.Fprintf(c.stdout, "%d removed\n", n)
+	return nil
+}
+
+func newQueueDelete(c *cli) *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete QUEUE",
+		Short: "Remove a queue and everything in it",
+		Args:  cobra.ExactArgs(1),
+		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+			if err := cl.DeleteQueue(ctx, args[0]); err != nil {
+				return err
+			}
+			return c.done("deleted " + args[0])
+		}),
+	}
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+)
+
+// cli is what all commands share.
+type cli struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	addr           string
+	output         string
+	timeout        time.Duration
+}
+
+const defaultAddr = "127.0.0.1:7340"
+
+func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
+	c := &cli{stdin: stdin, stdout: stdout, stderr: stderr}
+	root := &cobra.Command{
+		Use:           "quorate",
+		Short:         "A replicated queue broker: leases, retries, dead letters and results, in one binary",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	env := os.Getenv("QUORATE_ADDR")
+	if env == "" {
+		env = defaultAddr
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&c.addr, "addr", env, "client addresses of any nodes, comma-separated (QUORATE_ADDR)")
+	f.StringVarP(&c.output, "output", "o", "table", "table or json")
+	f.DurationVar(&c.timeout, "call-timeout", 30*time.Second, "how long one call may take")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if c.output != "table" && c.output != "json" {
+			return usagef("--output is %q, want table or json", c.output)
+		}
+		if c.timeout <= 0 {
+			return usagef("--call-timeout is %s, want more than 0", c.timeout)
+		}
+		return nil
+	}
+	root.AddCommand(
+		newDev(c), newServe(c), newEnqueue(c), newWork(c),
+		newLease(c), newAck(c), newNack(c), newExtend(c), newRelease(c),
+		newQueue(c), newDLQ(c), newResult(c), newTask(c), newCluster(c),
+		newDoctor(c), newVersion(c),
+	)
+	return root
+}
+
+// connect opens a client; the caller closes it with the returned function.
+func (c *cli) connect(ctx context.Context) (*client.Client, func(), error) {
+	var addrs []string
+	for _, a := range strings.Split(c.addr, ",") {
+		if a = strings.TrimSpace(a); a != "" {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, nil, usagef("--addr is empty, want host:port[,host:port…]")
+	}
+	octx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	cl, err := client.Open(octx, client.Options{Addrs: addrs, Name: "quorate-cli/" + version, Timeout: c.timeout})
+	if err != nil {
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable) {
+			return nil, nil, &exitError{code: exitUnavailable, err: fmt.Errorf("connect to %s: %w", c.addr, err)}
+		}
+		return nil, nil, fmt.Errorf("connect to %s: %w", c.addr, err)
+	}
+	return cl, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = cl.Close(ctx) // everything of this command has been answered
+	}, nil
+}
+
+// with wraps a command that talks to the cluster.
+func (c *cli) with(f func(ctx context.Context, cl *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		cl, done, err := c.connect(cmd.Context())
+		if err != nil {
+			return failed(err)
+		}
+		defer done()
+		return failed(f(cmd.Context(), cl, args))
+	}
+}

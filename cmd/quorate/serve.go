@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/transport"
+)
+
+// stopTime bounds an orderly stop; after it the process ends anyway, which loses nothing.
+const stopTime = 8 * time.Second
+
+func newServe(c *cli) *cobra.Command {
+	var file, level string
+	var printConfig bool
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run a cluster node",
+		Long: `Run a cluster node until SIGTERM or Ctrl-C. Every key of quorate.toml is also a flag and an environment variable;
+flag over environment over file over default.
+
+There is no authentication and no TLS yet, so every address must be a loopback one.`,
+		Example: "  quorate serve --config quorate.toml\n" +
+			"  quorate serve --node-id n1 --gossip-bootstrap-expect 3 --gossip-join 127.0.0.1:7352,127.0.0.1:7362",
+		Args: cobra.NoArgs,
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&file, "config", "", "quorate.toml")
+	fl.BoolVar(&printConfig, "print-config", false, "show every value and where it comes from, and exit")
+	fl.StringVar(&level, "log-level", "info", "debug, info, warn or error")
+	bindSettings(fl)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log, err := c.logger(level)
+		if err != nil {
+			return err
+		}
+		cfg, err := resolve(file, fl, os.LookupEnv)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		if printConfig {
+			cfg.print(c)
+			return nil
+		}
+		for _, a := range []string{cfg.Client.Addr, cfg.Raft.Addr, cfg.Gossip.Addr} {
+			if err := transport.RefuseOffLoopback(a); err != nil {
+				return usagef("%v", err)
+			}
+		}
+		return failed(serve(cmd.Context(), log, cfg.node(), cfg.Client.Addr, !cfg.AutoCreate, int(cfg.Limits.MaxConnections)))
+	}
+	return cmd
+}
+
+// node is the part of the configuration that a node is started with.
+func (r *resolved) node() cluster.Config {
+	return cluster.Config{
+		NodeID: r.NodeID, DataDir: r.DataDir,
+		RaftAddr: r.Raft.Addr, RaftAdvertise: r.Raft.Advertise,
+		GossipAddr: r.Gossip.Addr, GossipAdvertise: r.Gossip.Advertise,
+		Join: r.Gossip.Join, BootstrapExpect: int(r.Gossip.BootstrapExpect),
+		ClientAddr: r.Client.Advertise, MaxMessageBytes: r.Limits.MaxMessageBytes,
+	}
+}
+
+func newDev(c *cli) *cobra.Command {
+	var addr, level string
+	cmd := &cobra.Command{
+		Use:   "dev",
+		Short: "Run one node in memory, for development",
+		Long:  "Run one node with everything in memory: the same code as a cluster, ready at once, and gone when it ends.",
+		Args:  cobra.NoArgs,
+	}
+	cmd.Flags().StringVar(&addr, "client-addr", defaultAddr, "address for clients")
+	cmd.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		log, err := c.logger(level)
+		if err != nil {
+			return err
+		}
+		if err := hostPort(&addr); err != nil {
+			return usagef("--client-addr: %v", err)
+		}
+		if err := transport.RefuseOffLoopback(addr); err != nil {
+			return usagef("%v", err)
+		}
+		fmt.Fprintf(c.stderr, "quorate %s, one node in memory: what it holds is gone when it ends. Clients: %s\n", version, addr)
+		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20}, addr, false, 1000))
+	}
+	return cmd
+}
+
+func (c *cli) logger(level string) (*slog.Logger, error) {
+	var l slog.Level
+	if err := l.UnmarshalText([]byte(level)); err != nil {
+		return nil, usagef("--log-level is %q, want debug, info, warn or error", level)
+	}
+	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: l})), nil
+}
+
+// serve runs a node and its doors until ctx ends, then stops them in order: doors closing, leadership away, raft and
+// stores, HTTP last.
+func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr string, noAutoCreate bool, maxConnections int) (err error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return fmt.Errorf("client address %s: %w; another process may have the port: choose another with --client-addr", addr, err)
+	}
+	defer l.Close()
+	if cfg.ClientAddr == "" {
+		cfg.ClientAddr = l.Addr().String()
+	}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg.Version, cfg.Logger, cfg.Registry = version, log, reg
+	node, err := cluster.Start(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	doors, err := transport.New(transport.Config{Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version,
+		MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: maxConnections, NoAutoCreate: noAutoCreate})
+	if err != nil {
+		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	served := make(chan error, 1)
+	go func() { served <- doors.Serve(l) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+		log.Info("stopping")
+	}
+	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
+	defer cancel()
+	doors.Drain()
+	return errors.Join(err, node.Stop(sctx), doors.Stop(sctx))
+}

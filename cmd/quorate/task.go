@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+)
+
+func newTask(c *cli) *cobra.Command {
+	cmd := &cobra.Command{Use: "task", Short: "See where a task stands", Args: cobra.NoArgs, RunE: needsVerb}
+	var queue string
+	status := &cobra.Command{
+		Use:   "status TASK",
+		Short: "Show a task's state and attempts",
+		Args:  cobra.ExactArgs(1),
+		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+			t, err := cl.Task(ctx, queue, args[0])
+			if err != nil {
+				return err
+			}
+			return c.printTask(*t)
+		}),
+	}
+	status.Flags().StringVar(&queue, "queue", "", "needed where the task id is the producer's own")
+	cmd.AddCommand(status)
+	return cmd
+}
+
+// printTask shows everything known of one task or dead letter.
+func (c *cli) printTask(t client.Task) error {
+	if c.asJSON() {
+		return c.json(taskJSON(t))
+	}
+	err := c.fields("id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "kind", t.Kind, "status", t.Status,
+		"attempts", fmt.Sprintf("%d of %d", t.Attempts, t.MaxAttempts), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
+		"redrives", count(t.Redrives), "enqueued", timestamp(t.EnqueuedAt), "due", timestamp(t.DueAt), "lease ends", timestamp(t.LeaseEndsAt),
+		"expires", timestamp(t.ExpiresAt), "ended", timestamp(t.EndedAt), "body", excerpt(t.Body))
+	if err != nil || len(t.History) == 0 {
+		return err
+	}
+	rows := make([][]string, 0, len(t.History))
+	for _, a := range t.History {
+		rows = append(rows, []string{fmt.Sprint(a.Number), timestamp(a.At), a.Worker, a.Error})
+	}
+	return c.table([]string{"ATTEMPT", "FAILED", "WORKER", "ERROR"}, rows)
+}
+
+func timestamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return when(t.UnixMilli())
+}
+
+func stamp(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// taskJSON is the JSON of a task, message or dead letter; times are Unix milliseconds, the body base64.
+func taskJSON(t client.Task) map[string]any {
+	m := map[string]any{
+		"id": t.ID, "original_id": t.OriginalID, "task_id": t.TaskID, "queue": t.Queue, "kind": t.Kind, "status": t.Status,
+		"priority": t.Priority, "attempts": t.Attempts, "max_attempts": t.MaxAttempts, "redrives": t.Redrives,
+		"enqueued_at": stamp(t.EnqueuedAt),
+	}
+	set := func(k string, v any, ok bool) {
+		if ok {
+			m[k] = v
+		}
+	}
+	set("due_at", stamp(t.DueAt), !t.DueAt.IsZero())
+	set("lease_ends_at", stamp(t.LeaseEndsAt), !t.LeaseEndsAt.IsZero())
+	set("expires_at", stamp(t.ExpiresAt), !t.ExpiresAt.IsZero())
+	set("failed_at", stamp(t.EndedAt), t.Status == "dead")
+	set("ended_at", stamp(t.EndedAt), t.Status != "dead" && !t.EndedAt.IsZero())
+	set("original_created_at", stamp(t.OriginalEnqueuedAt), !t.OriginalEnqueuedAt.IsZero())
+	set("worker", t.Worker, t.Worker != "")
+	set("reason", t.Reason, t.Reason != "")
+	set("error_message", t.Error, t.Error != "" || t.Status == "dead")
+	set("content_type", t.ContentType, t.ContentType != "")
+	set("body", t.Body, t.Body != nil)
+	if len(t.Headers) > 0 {
+		h := map[string]string{}
+		for _, x := range t.Headers {
+			h[x.Name] = x.Value
+		}
+		m["headers"] = h
+	}
+	if len(t.History) > 0 {
+		var hs []map[string]any
+		for _, a := range t.History {
+			hs = append(hs, map[string]any{"attempt": a.Number, "at": stamp(a.At), "worker": a.Worker, "error": a.Error})
+		}
+		m["history"] = hs
+	}
+	return m
+}
+
+func tasksJSON(ts []client.Task) []map[string]any {
+	out := make([]map[string]any, 0, len(ts))
+	for _, t := range ts {
+		out = append(out, taskJSON(t))
+	}
+	return out
+}
