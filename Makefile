@@ -18,10 +18,10 @@ build: ## bin/quorate
 	@$(BUILD) -o bin/quorate ./cmd/quorate
 
 demo: build ## three nodes hash every file below DIR= through the queue; the leader is killed half-way
-	@bin/quorate demo --dir "$(DIR)"
+	@go run ./bench/demo -dir "$(DIR)"
 
 cluster: build ## three nodes in the foreground, data kept in data/; Ctrl-C stops them
-	@bin/quorate demo --serve-only --data data
+	@go run ./bench/demo -cluster -data data
 
 setup: ## install what the tests need beyond Go
 	@scripts/setup

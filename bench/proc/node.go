@@ -23,6 +23,7 @@ type Node struct {
 	binary string
 	args   []string
 	env    []string
+	wrap   []string // a program and its flags that runs the binary, such as strace
 
 	mu   sync.Mutex // guards what follows
 	cmd  *exec.Cmd
@@ -43,7 +44,8 @@ func (n *Node) Start() error {
 		return fmt.Errorf("open log of node %s: %w", n.Name, err)
 	}
 	defer log.Close()
-	cmd := exec.Command(n.binary, n.args...)
+	argv := append(append(append([]string{}, n.wrap...), n.binary), n.args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), n.env...)
 	cmd.Stdout, cmd.Stderr = log, log
 	// A node must not outlive whoever started it, and must not get its terminal's Ctrl-C.
@@ -63,6 +65,9 @@ func (n *Node) Start() error {
 	}()
 	return nil
 }
+
+// Wrap makes later starts run the binary under another program; without arguments it ends that.
+func (n *Node) Wrap(argv ...string) { n.wrap = argv }
 
 // Running says whether the process is alive.
 func (n *Node) Running() bool {

@@ -1,0 +1,19 @@
+// Package chaos holds the fault tests against real node processes: kills, damage on disk, failing syncs, workers that
+// die. Each test says what was promised, breaks something, and counts.
+//
+// # Accounting
+//
+// A Ledger knows every message it tried to enqueue, which were confirmed, and every delivery that came back. At the end of
+// a run, after everything is drained:
+//
+//   - lost: confirmed, but no result is recorded. Must be 0.
+//   - phantom: delivered or recorded, but never sent, or with other bytes. Must be 0.
+//   - recovered: the outcome of the enqueue was unknown, and the message was found. Reported.
+//   - duplicated: delivered more than once. Reported: delivery is at least once.
+//
+// Every body is its own proof: producer, number, and a checksum over both and the padding. The recorded result of a
+// message is the SHA-256 of its body, so that a result of another message cannot pass for it.
+//
+// Tests take -seed (printed when it is drawn), -kills and -for; their defaults fit CI. They need nothing but loopback and
+// the processes they start.
+package chaos

@@ -1,0 +1,165 @@
+package chaos
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/bench/proc"
+	"github.com/quorate/quorate/client"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 0, "seed of what is drawn; 0 draws one")
+	killsFlag = flag.Int("kills", 5, "how many kills TestKillAnyNode makes")
+	flipsFlag = flag.Int("flips", 4, "how many bits TestFlippedBit flips")
+)
+
+// quorateBin is the binary that all tests run.
+var quorateBin string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "quorate-chaos-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		quorateBin = filepath.Join(dir, "quorate")
+		build := exec.Command("go", "build", "-o", quorateBin, "github.com/quorate/quorate/cmd/quorate")
+		build.Stdout, build.Stderr = os.Stderr, os.Stderr
+		if err := build.Run(); err != nil {
+			fmt.Fprintln(os.Stderr, "build the binary:", err)
+			return 1
+		}
+		return m.Run()
+	}())
+}
+
+// draw is a seeded source; the seed is printed.
+func draw(t *testing.T) *rand.Rand {
+	s := *seedFlag
+	if s == 0 {
+		s = rand.Uint64()
+	}
+	t.Logf("seed %d (repeat with -seed)", s)
+	return rand.New(rand.NewPCG(s, 1))
+}
+
+// within bounds a test step.
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start starts n nodes; they are killed when the test ends.
+func start(t *testing.T, n int, args ...string) *proc.Cluster {
+	t.Helper()
+	c, err := proc.New(proc.Config{Binary: quorateBin, Nodes: n, Dir: t.TempDir(), Args: args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.Kill()
+		if t.Failed() {
+			for _, n := range c.Nodes {
+				b, _ := os.ReadFile(n.LogFile)
+				t.Logf("log of %s:\n%s", n.Name, tail(b, 4000))
+			}
+		}
+	})
+	if err := c.Start(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func tail(b []byte, n int) []byte {
+	if len(b) > n {
+		return b[len(b)-n:]
+	}
+	return b
+}
+
+// open connects a client that is closed when the test ends.
+func open(t *testing.T, addrs ...string) *client.Client {
+	t.Helper()
+	cl, err := client.Open(within(t, 30*time.Second), client.Options{Addrs: addrs, Name: "chaos", Timeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = cl.Close(ctx)
+	})
+	return cl
+}
+
+// eventually polls what other processes do, which no signal tells, until ok or the time is up.
+func eventually(t *testing.T, d time.Duration, what string, ok func(ctx context.Context) bool) {
+	t.Helper()
+	ctx := within(t, d)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok(ctx) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("not within %s: %s", d, what)
+		}
+	}
+}
+
+// drained waits until nothing is ready, out or waiting in the queue.
+func drained(t *testing.T, cl *client.Client, queue string) {
+	t.Helper()
+	var last client.QueueInfo
+	ctx := within(t, 2*time.Minute)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		q, err := cl.Queue(ctx, queue)
+		if err == nil {
+			if last = q; q.Pending+q.Processing+q.Scheduled+q.Retrying == 0 {
+				return
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatalf("queue %s is not empty after two minutes: %+v (%v)", queue, last, err)
+		}
+	}
+}
+
+// verify demands equal digests on every node.
+func verify(t *testing.T, cl *client.Client, nodes int) {
+	t.Helper()
+	var v client.Verified
+	eventually(t, 30*time.Second, "equal state digests on all nodes", func(ctx context.Context) bool {
+		got, err := cl.Verify(ctx)
+		if err != nil {
+			return false
+		}
+		v = got
+		for _, n := range v.Nodes {
+			if n.Error != "" {
+				return false // a node that is catching up
+			}
+		}
+		return len(v.Nodes) == nodes
+	})
+	if !v.Equal {
+		t.Fatalf("the nodes' states differ: %+v", v)
+	}
+}
