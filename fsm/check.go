@@ -3,8 +3,6 @@ package fsm
 import (
 	"errors"
 	"fmt"
-
-	"github.com/quorate/quorate/fsm/table"
 )
 
 // Check verifies every invariant by scanning: counts equal scans, lists, heaps and indexes hold what the records say and
@@ -23,12 +21,11 @@ func (s *State) Check() error {
 }
 
 type checker struct {
-	s       *State
-	errs    []error
-	linked  map[int32]string // message → where it is linked
-	garbage map[int32]bool   // messages that are
-	bytes   int64            // of blobs that records hold
-	blobs   int64
+	s      *State
+	errs   []error
+	linked map[int32]string // message → where it is linked
+	bytes  int64            // of blobs that records hold
+	blobs  int64
 }
 
 func (c *checker) bad(format string, args ...any) {
@@ -123,7 +120,6 @@ func (c *checker) queue(q *queue) {
 		}
 		ready++
 	}
-	ttl := int64(0)
 	for i := range int32(q.due.Len()) {
 		key, sl := q.due.At(i)
 		sd := s.sides.Get(sl)
@@ -143,7 +139,6 @@ func (c *checker) queue(q *queue) {
 			if sd.expires == 0 {
 				c.bad("%s: message %s has no ttl", where("due"), m.id)
 			}
-			ttl++
 		default:
 			c.bad("%s: message %s is in state %d", where("due"), m.id, m.state)
 		}
@@ -197,7 +192,6 @@ func (c *checker) queue(q *queue) {
 			}
 		}
 	}
-	_ = ttl
 }
 
 // blob counts a blob that a record holds.
@@ -227,7 +221,7 @@ func (c *checker) messages() {
 		if !validBlob(m.bits, s.blob(m.body)) {
 			c.bad("message %s has a damaged blob", m.id)
 		}
-		if _, ok := s.byID.Find(table.HashID(m.id.Hi, m.id.Lo), func(v int32) bool { return v == slot }); !ok {
+		if _, ok := s.byID.Find(hashID(m.id), func(v int32) bool { return v == slot }); !ok {
 			c.bad("message %s is not found by its id", m.id)
 		}
 		if m.side != none {

@@ -43,7 +43,7 @@ func (c *checker) tables() {
 	explicit := 0
 	s.tombs.Each(func(i int32, t *tombstone) bool {
 		tombs[t.queue]++
-		if _, ok := s.tombID.Find(table.HashID(t.id.Hi, t.id.Lo), func(v int32) bool { return v == i }); !ok {
+		if _, ok := s.tombID.Find(hashID(t.id), func(v int32) bool { return v == i }); !ok {
 			c.bad("tombstone of %s is not found", t.id)
 		}
 		if t.task != [16]byte{} {
@@ -96,7 +96,7 @@ func (c *checker) sessions() {
 	s := c.s
 	memos := 0
 	s.sessions.Each(func(i int32, ses *session) bool {
-		if at, ok := s.sessionIx.Find(table.HashID(ses.id.Hi, ses.id.Lo), func(v int32) bool { return v == i }); !ok || at != i {
+		if at, ok := s.sessionIx.Find(hashID(ses.id), func(v int32) bool { return v == i }); !ok || at != i {
 			c.bad("session %s is not found", ses.id)
 		}
 		n, prev := int32(0), none

@@ -2,7 +2,6 @@ package fsm
 
 import (
 	"github.com/quorate/quorate/fsm/arena"
-	"github.com/quorate/quorate/fsm/table"
 )
 
 // message is a live message or a dead letter: 64 bytes without a pointer. What only some have is in its side or, with the
@@ -76,7 +75,7 @@ func (s *State) newSide(slot int32) int32 {
 
 // find is the slot of a message that is live or a dead letter.
 func (s *State) find(id ID) (int32, bool) {
-	return s.byID.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+	return s.byID.Find(hashID(id), func(v int32) bool {
 		m := s.messages.Get(v)
 		return m.id == id && s.alive(m)
 	})
@@ -108,7 +107,7 @@ func (s *State) findTask(q *queue, task []byte) (int32, bool) {
 
 // findOrigin is the redriven message whose task id is the text of the id under which it was first enqueued.
 func (s *State) findOrigin(id ID) (int32, bool) {
-	return s.byOrigin.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+	return s.byOrigin.Find(hashID(id), func(v int32) bool {
 		m := s.messages.Get(v)
 		task, ok := ParseIDBytes(s.taskText(m))
 		return ok && task == id && s.alive(m)
@@ -134,7 +133,7 @@ func (s *State) taskHash(q *queue, m *message) (h [16]byte) {
 // index enters a new message into the indexes.
 func (s *State) indexMessage(q *queue, slot int32) {
 	m := s.messages.Get(slot)
-	s.byID.Insert(table.HashID(m.id.Hi, m.id.Lo), slot)
+	s.byID.Insert(hashID(m.id), slot)
 	if m.bits&hasTask == 0 {
 		return
 	}
@@ -142,7 +141,7 @@ func (s *State) indexMessage(q *queue, slot int32) {
 	s.byTask.Insert(q.hashTask(task), slot)
 	if m.bits&hasRedrive != 0 {
 		if id, ok := ParseIDBytes(task); ok {
-			s.byOrigin.Insert(table.HashID(id.Hi, id.Lo), slot)
+			s.byOrigin.Insert(hashID(id), slot)
 		}
 	}
 }
@@ -150,13 +149,13 @@ func (s *State) indexMessage(q *queue, slot int32) {
 // dropMessage gives back a message that is linked nowhere any more. Its counts are the caller's.
 func (s *State) dropMessage(slot int32) {
 	m := s.messages.Get(slot)
-	s.byID.Delete(table.HashID(m.id.Hi, m.id.Lo), slot)
+	s.byID.Delete(hashID(m.id), slot)
 	if m.bits&hasTask != 0 {
 		task := s.taskText(m)
 		s.byTask.Delete(s.queues[m.queue].hashTask(task), slot)
 		if m.bits&hasRedrive != 0 {
 			if id, ok := ParseIDBytes(task); ok {
-				s.byOrigin.Delete(table.HashID(id.Hi, id.Lo), slot)
+				s.byOrigin.Delete(hashID(id), slot)
 			}
 		}
 	}
@@ -168,14 +167,6 @@ func (s *State) dropMessage(slot int32) {
 	}
 	s.arena.Free(m.body)
 	s.messages.Free(slot)
-}
-
-// attempts is how many deliveries of the message cost an attempt.
-func (s *State) attempts(m *message) int32 {
-	if m.side == none {
-		return 0
-	}
-	return int32(s.sides.Get(m.side).attempts)
 }
 
 // policy is the retry policy that holds for a message now. It is good until the next call.

@@ -117,14 +117,14 @@ func (s *State) linkResult(q *queue, sl int32) {
 // eachResultKey calls f for every index that a result is in.
 func (s *State) eachResultKey(r *result, f func(x *table.Index, h uint64)) {
 	if !r.id.IsZero() {
-		f(&s.resultID, table.HashID(r.id.Hi, r.id.Lo))
+		f(&s.resultID, hashID(r.id))
 	}
 	if r.flags&resultHasTask != 0 {
 		f(&s.resultTk, table.Hash16(&r.task))
 	}
 	if r.flags&resultOrigin != 0 {
 		if id, ok := ParseIDBytes(blobTask(s.arena.Get(r.blob))); ok {
-			f(&s.resultOr, table.HashID(id.Hi, id.Lo))
+			f(&s.resultOr, hashID(id))
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (s *State) keeps(r *result) bool { return r.end > s.now && !s.tallies.Get(r
 
 // findResult is the result recorded for a message.
 func (s *State) findResult(id ID) (int32, bool) {
-	return s.resultID.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+	return s.resultID.Find(hashID(id), func(v int32) bool {
 		r := s.results.Get(v)
 		return r.id == id && s.keeps(r)
 	})
@@ -158,7 +158,7 @@ func (s *State) findResultTask(h *[16]byte) (int32, bool) {
 
 // findResultOrigin is the result of a redriven task that is named by its first message's id.
 func (s *State) findResultOrigin(id ID) (int32, bool) {
-	return s.resultOr.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+	return s.resultOr.Find(hashID(id), func(v int32) bool {
 		r := s.results.Get(v)
 		t, ok := ParseIDBytes(blobTask(s.arena.Get(r.blob)))
 		return ok && t == id && s.keeps(r)

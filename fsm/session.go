@@ -1,7 +1,5 @@
 package fsm
 
-import "github.com/quorate/quorate/fsm/table"
-
 // session is a client's session: what it did last, and the outcomes that it has not yet said it knows.
 type session struct {
 	id             ID
@@ -41,7 +39,7 @@ func (s *State) sessionBytes() int64 {
 
 // findSession is a session that has not ended.
 func (s *State) findSession(id ID) (int32, bool) {
-	return s.sessionIx.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+	return s.sessionIx.Find(hashID(id), func(v int32) bool {
 		ses := s.sessions.Get(v)
 		return ses.id == id && ses.end() > s.now
 	})
@@ -64,7 +62,7 @@ func (s *State) openSession() {
 func (s *State) addSession(ses session) int32 {
 	sl := s.sessions.Alloc()
 	*s.sessions.Mut(sl) = ses
-	s.sessionIx.Insert(table.HashID(ses.id.Hi, ses.id.Lo), sl)
+	s.sessionIx.Insert(hashID(ses.id), sl)
 	s.idle.Push(ses.end(), sl)
 	return sl
 }
@@ -76,7 +74,7 @@ func (s *State) dropSession(sl int32) {
 		s.memos.Free(m)
 		m = next
 	}
-	s.sessionIx.Delete(table.HashID(ses.id.Hi, ses.id.Lo), sl)
+	s.sessionIx.Delete(hashID(ses.id), sl)
 	s.sessions.Free(sl)
 }
 

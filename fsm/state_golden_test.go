@@ -206,7 +206,7 @@ func rewrite(t testing.TB, snap []byte, number uint8, change func(b []byte) []by
 func FuzzRestore(f *testing.F) {
 	r := goldenRig(f)
 	good := snapshot(f, r.s)
-	f.Add(uint8(sectionMessages), uint16(30), []byte{3})
+	f.Add(sectionMessages, uint16(30), []byte{3})
 	for number := sectionCounters; number <= sectionSessions; number++ {
 		for at := range 40 {
 			f.Add(number, uint16(at*3), []byte{byte(at * 7)})

@@ -38,17 +38,17 @@ func (s *State) resolve(q *queue, task []byte, strict bool) found {
 	}
 	if !f.any() {
 		if slot, ok := s.find(id); ok {
-			if m := s.messages.Get(slot); (q == nil || m.queue == q.slot) && !(strict && m.bits&hasTask != 0) {
+			if m := s.messages.Get(slot); (q == nil || m.queue == q.slot) && (!strict || m.bits&hasTask == 0) {
 				f.message = slot
 			}
 		}
 		if sl, ok := s.findResult(id); ok {
-			if r := s.results.Get(sl); (q == nil || r.queue == q.slot) && !(strict && r.flags&resultHasTask != 0) {
+			if r := s.results.Get(sl); (q == nil || r.queue == q.slot) && (!strict || r.flags&resultHasTask == 0) {
 				f.result = sl
 			}
 		}
 		if sl, ok := s.findTomb(id); ok {
-			if t := s.tombs.Get(sl); (q == nil || t.queue == q.slot) && !(strict && t.task != [16]byte{}) {
+			if t := s.tombs.Get(sl); (q == nil || t.queue == q.slot) && (!strict || t.task == [16]byte{}) {
 				f.tomb = sl
 			}
 		}

@@ -34,7 +34,7 @@ func (s *State) addTomb(q *queue, m *message, lease ID) {
 func (s *State) linkTomb(q *queue, sl int32) {
 	tm := s.tombs.Mut(sl)
 	tm.next = none
-	s.tombID.Insert(table.HashID(tm.id.Hi, tm.id.Lo), sl)
+	s.tombID.Insert(hashID(tm.id), sl)
 	if tm.task != [16]byte{} {
 		s.tombTk.Insert(table.Hash16(&tm.task), sl)
 	}
@@ -63,7 +63,7 @@ func (s *State) dropTomb(q *queue) {
 
 func (s *State) freeTomb(sl int32) {
 	tm := s.tombs.Get(sl)
-	s.tombID.Delete(table.HashID(tm.id.Hi, tm.id.Lo), sl)
+	s.tombID.Delete(hashID(tm.id), sl)
 	if tm.task != [16]byte{} {
 		s.tombTk.Delete(table.Hash16(&tm.task), sl)
 	}
@@ -73,7 +73,7 @@ func (s *State) freeTomb(sl int32) {
 func (s *State) tombThere(t *tombstone) bool { return t.end() > s.now && !s.tallies.Get(t.queue).gone }
 
 func (s *State) findTomb(id ID) (int32, bool) {
-	return s.tombID.Find(table.HashID(id.Hi, id.Lo), func(v int32) bool {
+	return s.tombID.Find(hashID(id), func(v int32) bool {
 		t := s.tombs.Get(v)
 		return t.id == id && s.tombThere(t)
 	})

@@ -1,8 +1,6 @@
 package fsm
 
 import (
-	"sync/atomic"
-
 	"github.com/quorate/quorate/fsm/arena"
 	"github.com/quorate/quorate/fsm/table"
 )
@@ -28,8 +26,6 @@ type View struct {
 	sessions  *table.View[session]
 	memos     *table.View[memo]
 	pin       *arena.Pin
-
-	released atomic.Bool
 }
 
 // View takes a picture of the state. It must not run at the same time as Apply.
@@ -58,9 +54,6 @@ func (v *View) Time() int64 { return v.header.Time }
 
 // Release gives the pages and chunks back; again does nothing. Nothing may use the view at that moment or after.
 func (v *View) Release() {
-	if !v.released.CompareAndSwap(false, true) {
-		return
-	}
 	v.tallies.Release()
 	v.messages.Release()
 	v.sides.Release()
