@@ -1,0 +1,179 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+// Workloads. W1: confirmed enqueues. W2: draining a full queue, each message acknowledged by itself. W3: both at once, flat
+// out. W4: both at a given pace. W5: enqueues one at a time.
+const (
+	W1 = "W1"
+	W2 = "W2"
+	W3 = "W3"
+	W4 = "W4"
+	W5 = "W5"
+)
+
+// Bounds and defaults of Config.
+const (
+	DefaultSize        = 256
+	DefaultFor         = 10 * time.Second
+	DefaultWarmUp      = 2 * time.Second
+	DefaultOutstanding = 256
+	DefaultWindow      = 256
+	DefaultRate        = 2000
+	DefaultPreload     = 200_000
+	DefaultBacklog     = 20_000
+
+	maxClients   = 256
+	maxFor       = 24 * time.Hour
+	maxRate      = 1_000_000
+	maxInFlight  = 65536
+	leaseTime    = time.Minute
+	drainStall   = 20 * time.Second // without progress while draining: what is missing is lost
+	maxErrors    = 10_000           // of a run, then it is given up
+	faultErrors  = 100              // times as many in a fault run
+	maxSamples   = 5                // of error texts that are kept
+	drainRate    = 60_000           // messages a second that a preload is made to last for
+	closeTimeout = 5 * time.Second
+)
+
+// Config says what to run against which cluster. Zero values mean the default in every field that names one.
+type Config struct {
+	Workload string   // W1 to W5
+	Addrs    []string // client addresses of a running cluster
+	Nodes    int      // how many nodes it has, for the report; default len(Addrs)
+
+	Queue       string        // default: a new name; whatever it is, it is deleted at the end
+	Size        int           // of a body, bytes, 32 and more; default 256
+	For         time.Duration // measured time; default 10 s
+	WarmUp      time.Duration // before it; default 2 s; negative: none
+	Producers   int           // clients that send; default 8 for W1 and preloading, 4 for W3 and W4, 1 for W5
+	Consumers   int           // clients that receive; default 8 for W2, 4 for W3 and W4
+	Outstanding int           // unconfirmed enqueues a producer; default 256
+	Window      int           // leases out a consumer; default 256
+	Rate        float64       // W4: messages a second; default 2000
+	Preload     int           // W2: messages to drain; default 200,000, or more where For could use them up
+	Backlog     int           // W3, W4: messages sent and not yet received, beyond which producers wait; default 20,000
+
+	CallTimeout time.Duration // of one enqueue or ack, retries included; default 30 s
+	Seed        uint64        // of bodies; 0: random
+	KeepQueue   bool          // leave the queue for a look at it
+	FaultRun    bool          // errors and redeliveries are expected: more of them do not end the run
+
+	// ServerCPU adds up the CPU time of all server processes so far; nil: not reported. See CPUOf.
+	ServerCPU func() time.Duration
+	// Progress is told what goes on, about once a second; nil: nothing is. Confirmed counts all confirmed operations.
+	Progress func(phase string, confirmed int64)
+	// Confirms marks each confirmed enqueue (W2: ack); nil: an own one. Its longest gap is reported.
+	Confirms *Gap
+	Logger   *slog.Logger // nil: silent
+
+	drainStall time.Duration // see drainStall; tests shorten it
+
+	// Open makes one client; nil: package client's. For tests.
+	Open func(ctx context.Context, name string) (Conn, error)
+}
+
+// shape is which parts a workload has.
+type shape struct {
+	producers, consumers int
+	preload              bool
+}
+
+var shapes = map[string]shape{
+	W1: {producers: 8},
+	W2: {producers: 8, consumers: 8, preload: true},
+	W3: {producers: 4, consumers: 4},
+	W4: {producers: 4, consumers: 4},
+	W5: {producers: 1},
+}
+
+func orDefault[T int | float64 | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// withDefaults checks c and fills in what is not set.
+func (c Config) withDefaults() (Config, error) {
+	s, ok := shapes[c.Workload]
+	if !ok {
+		return c, fmt.Errorf("workload %q: W1, W2, W3, W4 or W5 expected", c.Workload)
+	}
+	if len(c.Addrs) == 0 && c.Open == nil {
+		return c, errors.New("no address of a cluster to put load on")
+	}
+	orDefault(&c.Nodes, len(c.Addrs))
+	orDefault(&c.Size, DefaultSize)
+	orDefault(&c.For, DefaultFor)
+	orDefault(&c.WarmUp, DefaultWarmUp)
+	c.WarmUp = max(c.WarmUp, 0)
+	orDefault(&c.Producers, s.producers)
+	orDefault(&c.Consumers, s.consumers)
+	orDefault(&c.Outstanding, DefaultOutstanding)
+	if c.Workload == W5 {
+		c.Outstanding, c.Producers = 1, 1
+	}
+	if s.consumers == 0 {
+		c.Consumers = 0
+	}
+	orDefault(&c.Window, DefaultWindow)
+	orDefault(&c.Rate, DefaultRate)
+	if c.Preload == 0 {
+		c.Preload = max(DefaultPreload, int((c.For+c.WarmUp).Seconds()*drainRate))
+		c.Preload = min(c.Preload, maxMessages)
+	}
+	orDefault(&c.Backlog, DefaultBacklog)
+	orDefault(&c.CallTimeout, 30*time.Second)
+	orDefault(&c.drainStall, max(drainStall, c.CallTimeout))
+	if c.Seed == 0 {
+		c.Seed = rand.Uint64()
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Progress == nil {
+		c.Progress = func(string, int64) {}
+	}
+	if c.Confirms == nil {
+		c.Confirms = new(Gap)
+	}
+	if c.Queue == "" {
+		c.Queue = fmt.Sprintf("bench.%s.%x", c.Workload, rand.Uint32())
+	}
+	if c.Open == nil {
+		c.Open = openSDK(&c)
+	}
+	if f := wire.CheckQueue("queue", c.Queue); f != nil {
+		return c, f
+	}
+	for _, r := range []struct {
+		name      string
+		v         float64
+		low, high float64
+	}{
+		{"size", float64(c.Size), MinSize, wire.HighestMaxMessageBytes},
+		{"for (seconds)", c.For.Seconds(), 0.01, maxFor.Seconds()},
+		{"warm-up (seconds)", c.WarmUp.Seconds(), 0, maxFor.Seconds()},
+		{"producers", float64(c.Producers), 1, maxClients},
+		{"consumers", float64(c.Consumers), float64(min(s.consumers, 1)), maxClients},
+		{"outstanding", float64(c.Outstanding), 1, maxInFlight},
+		{"window", float64(c.Window), 1, wire.MaxCredit},
+		{"rate", c.Rate, 0.1, maxRate},
+		{"preload", float64(c.Preload), 1, maxMessages},
+		{"backlog", float64(c.Backlog), 1, maxMessages},
+	} {
+		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
+			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)
+		}
+	}
+	return c, nil
+}

@@ -1,0 +1,225 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/wire"
+)
+
+// broker is one queue in memory, with what can go wrong built in. Like the real client, each connection runs its
+// callbacks on one goroutine of its own.
+type broker struct {
+	mu      sync.Mutex
+	waiting []*fakeMessage // in order
+	subs    []*fakeSub
+	next    int // token number
+	count   int // enqueued
+	turn    int
+	created []string
+	deleted []string
+	deepest int // most messages not yet delivered at once
+
+	// What goes wrong, all optional. n is the message's number from 0.
+	answer      func(n int) error         // outcome of an enqueue; a refused message is not stored
+	keep        func(n int) bool          // false: confirmed and not stored
+	change      func(n int, body []byte)  // of the copy that is delivered
+	again       func(n int) bool          // deliver twice
+	ackErr      func(n int) error         // outcome of an ack
+	storeFailed bool                      // store what is refused too
+	hold        func() bool               // true: deliver nothing now
+	before      func(n int) (wait func()) // runs on the connection's goroutine before an enqueue is answered
+	openErr     func(name string) error   // of Open
+	open        atomic.Int64              // connections
+	flying      [maxClients]atomic.Int64  // enqueues without an answer, by connection
+	most        atomic.Int64              // the most of them on one connection
+}
+
+type fakeMessage struct {
+	n    int
+	body []byte
+}
+
+type fakeSub struct {
+	c       *fakeConn
+	credit  int
+	deliver func(*client.Delivery)
+}
+
+type fakeConn struct {
+	b     *broker
+	num   int64
+	work  chan func()
+	done  chan struct{}
+	ended chan struct{}
+	once  sync.Once
+}
+
+func (b *broker) Open(_ context.Context, name string) (Conn, error) {
+	if b.openErr != nil {
+		if err := b.openErr(name); err != nil {
+			return nil, err
+		}
+	}
+	c := &fakeConn{b: b, num: b.open.Add(1) % maxClients, work: make(chan func(), 1<<17), done: make(chan struct{}), ended: make(chan struct{})}
+	go func() {
+		defer close(c.ended)
+		for {
+			select {
+			case f := <-c.work:
+				f()
+			case <-c.done:
+				return
+			}
+		}
+	}()
+	return c, nil
+}
+
+func (c *fakeConn) Close(context.Context) error {
+	c.once.Do(func() { close(c.done) })
+	<-c.ended
+	return nil
+}
+
+func (c *fakeConn) CreateQueue(_ context.Context, name string) error {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	c.b.created = append(c.b.created, name)
+	return nil
+}
+
+func (c *fakeConn) DeleteQueue(_ context.Context, name string) error {
+	c.b.mu.Lock()
+	defer c.b.mu.Unlock()
+	c.b.deleted = append(c.b.deleted, name)
+	return nil
+}
+
+func (c *fakeConn) Enqueue(ctx context.Context, queue string, m client.Message) (client.Receipt, error) {
+	got := make(chan error, 1)
+	if err := c.EnqueueAsync(ctx, queue, m, func(_ client.Receipt, err error) { got <- err }); err != nil {
+		return client.Receipt{}, err
+	}
+	return client.Receipt{}, <-got
+}
+
+func (c *fakeConn) EnqueueAsync(_ context.Context, _ string, m client.Message, done func(client.Receipt, error)) error {
+	b := c.b
+	if n := b.flying[c.num].Add(1); n > b.most.Load() {
+		b.most.Store(n)
+	}
+	b.mu.Lock()
+	n := b.count
+	b.count++
+	var err error
+	if b.answer != nil {
+		err = b.answer(n)
+	}
+	if (err == nil || b.storeFailed) && (b.keep == nil || b.keep(n)) {
+		copies := 1
+		if b.again != nil && b.again(n) {
+			copies = 2
+		}
+		for range copies {
+			fm := &fakeMessage{n: n, body: slices.Clone(m.Body)}
+			if b.change != nil {
+				b.change(n, fm.body)
+			}
+			b.waiting = append(b.waiting, fm)
+		}
+		b.deepest = max(b.deepest, len(b.waiting))
+	}
+	wait := func() {}
+	if b.before != nil {
+		wait = b.before(n)
+	}
+	b.mu.Unlock()
+	c.work <- func() {
+		wait()
+		b.flying[c.num].Add(-1)
+		done(client.Receipt{}, err)
+	}
+	b.dispatch()
+	return nil
+}
+
+func (b *broker) dispatch() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.hold != nil && b.hold() {
+		return
+	}
+	for idle := 0; len(b.waiting) > 0 && idle < len(b.subs); {
+		s := b.subs[b.turn%len(b.subs)]
+		b.turn++
+		if s.credit == 0 {
+			idle++
+			continue
+		}
+		idle = 0
+		s.credit--
+		m := b.waiting[0]
+		b.waiting = b.waiting[1:]
+		b.next++
+		d := &client.Delivery{Token: fmt.Sprintf("%d/%d", m.n, b.next), Body: m.body}
+		s.c.work <- func() { s.deliver(d) }
+	}
+}
+
+func (c *fakeConn) Subscribe(_ context.Context, _ string, credit int, deliver func(*client.Delivery)) (func(context.Context) error, error) {
+	s := &fakeSub{c: c, credit: credit, deliver: deliver}
+	c.b.mu.Lock()
+	c.b.subs = append(c.b.subs, s)
+	c.b.mu.Unlock()
+	c.b.dispatch()
+	return func(context.Context) error {
+		c.b.mu.Lock()
+		defer c.b.mu.Unlock()
+		c.b.subs = slices.DeleteFunc(c.b.subs, func(o *fakeSub) bool { return o == s })
+		return nil
+	}, nil
+}
+
+func (c *fakeConn) AckAsync(_ context.Context, token string, _ client.AckOptions, done func(client.Acked, error)) error {
+	b := c.b
+	var n, lease int
+	if _, err := fmt.Sscanf(token, "%d/%d", &n, &lease); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	for _, s := range b.subs {
+		if s.c == c {
+			s.credit++
+		}
+	}
+	var err error
+	if b.ackErr != nil {
+		err = b.ackErr(n)
+	}
+	b.mu.Unlock()
+	c.work <- func() { done(client.Acked{}, err) }
+	b.dispatch()
+	return nil
+}
+
+var (
+	errRefusedForTest = &client.Error{Code: wire.CodeQueueFull, Message: "full"}
+	errUnknownForTest = &client.Error{Code: wire.CodeTimeout, Message: "lost", Unknown: true}
+	errOpenForTest    = errors.New("no door")
+)
+
+// quick is a short run against b.
+func (b *broker) quick(workload string) Config {
+	return Config{
+		Workload: workload, Open: b.Open, Nodes: 1, For: 150 * time.Millisecond, WarmUp: 20 * time.Millisecond,
+		Producers: 2, Consumers: 2, Outstanding: 16, Window: 16, Rate: 2000, Preload: 200_000, Backlog: 500,
+		CallTimeout: time.Second,
+	}
+}

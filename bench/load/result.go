@@ -1,0 +1,72 @@
+package load
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Result is what a run found. Figures are of the measured time alone; counts of what went wrong are of the whole run.
+type Result struct {
+	Workload string  `json:"workload"`
+	Size     int     `json:"size"`     // of a body, bytes
+	Nodes    int     `json:"nodes"`    // of the cluster
+	Messages int64   `json:"messages"` // confirmed (W1, W5), or received and their ack confirmed (W2, W3, W4)
+	Seconds  float64 `json:"seconds"`
+	Rate     float64 `json:"msgs_per_s"`
+	// Confirm is the latency from sending to confirmation, of enqueues (W2: of acks; W4: from when the message was due).
+	Confirm *Quantiles `json:"confirm_ms"`
+	// EndToEnd is the latency from sending (W4: from when it was due) to receiving. Null without consumers, and for W2.
+	EndToEnd  *Quantiles `json:"e2e_ms"`
+	ServerCPU *float64   `json:"server_cpu_us_per_msg"` // user and system of all server processes; null when not known
+	Errors    int64      `json:"errors"`                // enqueues and acks that failed
+
+	Unknown      int64      `json:"unknown"`        // enqueues whose outcome stayed unknown
+	Recovered    int64      `json:"recovered"`      // of them, received all the same
+	Lost         int64      `json:"lost"`           // confirmed and never received (with consumers), or never answered at all
+	Duplicates   int64      `json:"duplicates"`     // received again
+	Unexpected   int64      `json:"unexpected"`     // received with other bytes, or never sent, or refused; or answered twice
+	LongestGapMS float64    `json:"longest_gap_ms"` // between two confirmations
+	GapAfterS    float64    `json:"gap_after_s"`    // when it began, from the start of measuring
+	Late         *Quantiles `json:"late_ms,omitempty"`
+	Runs         []float64  `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
+	Samples      []string   `json:"error_samples,omitempty"` // the first few error texts
+}
+
+// OK reports whether nothing went wrong: every message confirmed once and, with consumers, received with the bytes it
+// was sent with, once.
+func (r *Result) OK() bool {
+	return r.Errors == 0 && r.Unknown == 0 && r.Lost == 0 && r.Duplicates == 0 && r.Unexpected == 0
+}
+
+// Safe reports whether nothing was lost or invented, which must hold under faults too.
+func (r *Result) Safe() bool { return r.Lost == 0 && r.Unexpected == 0 }
+
+// Header and String make a table's lines.
+func Header() string {
+	return fmt.Sprintf("%-4s %7s %5s %9s %7s %9s  %-26s %-26s %9s %6s", "", "bytes", "nodes", "messages", "s", "msgs/s",
+		"confirm ms p50/p99/p99.9", "e2e ms p50/p99/p99.9", "CPU us/msg", "errors")
+}
+
+func (r *Result) String() string {
+	q := func(q *Quantiles) string {
+		if q == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f / %.2f / %.2f", q.P50, q.P99, q.P999)
+	}
+	cpu := "-"
+	if r.ServerCPU != nil {
+		cpu = fmt.Sprintf("%.1f", *r.ServerCPU)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-4s %7d %5d %9d %7.2f %9.0f  %-26s %-26s %9s %6d", r.Workload, r.Size, r.Nodes, r.Messages, r.Seconds, r.Rate,
+		q(r.Confirm), q(r.EndToEnd), cpu, r.Errors)
+	if !r.OK() {
+		fmt.Fprintf(&b, "\n     lost %d, duplicates %d, unexpected %d, unknown %d (recovered %d)", r.Lost, r.Duplicates, r.Unexpected,
+			r.Unknown, r.Recovered)
+	}
+	for _, s := range r.Samples {
+		b.WriteString("\n     " + s)
+	}
+	return b.String()
+}

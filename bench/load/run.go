@@ -1,0 +1,393 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/client"
+)
+
+// Phases of a run. What is confirmed while measuring is what counts.
+const (
+	phaseWarm int32 = iota
+	phaseMeasure
+	phaseDrain
+)
+
+// run is one run of one workload.
+type run struct {
+	cfg    Config
+	id     uint64 // tells this run's messages from any other's
+	origin time.Time
+	ledger ledger
+	phase  atomic.Int32
+
+	completed atomic.Int64 // what Result.Messages counts, of all phases
+	acks      atomic.Int64 // under way
+	errors    atomic.Int64
+	confirm   []*latencies // one a client, so that they do not wait for each other
+	endToEnd  []*latencies
+	late      *latencies
+
+	poke    chan struct{} // one token: something happened that somebody may wait for
+	room    chan struct{} // one token: the backlog has become shorter
+	fatal   context.CancelCauseFunc
+	mu      sync.Mutex
+	samples []string // guarded by mu
+}
+
+// Run runs one workload and reports. An error means that there is no result: the cluster could not be reached, ctx
+// ended, or too much failed. What went wrong in single operations is in the result. Everything that Run starts has ended
+// when it returns.
+func Run(ctx context.Context, cfg Config) (*Result, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	r := &run{
+		cfg: cfg, id: rand.New(rand.NewPCG(cfg.Seed, uint64(time.Now().UnixNano()))).Uint64(), origin: time.Now(),
+		late: newLatencies(), poke: make(chan struct{}, 1), room: make(chan struct{}, 1), fatal: cancel,
+	}
+	res, err := r.run(ctx)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
+		return nil, fmt.Errorf("bench %s: %w", cfg.Workload, err)
+	}
+	return res, nil
+}
+
+func (r *run) now() time.Duration { return time.Since(r.origin) }
+
+func (r *run) run(ctx context.Context) (*Result, error) {
+	first, err := r.cfg.Open(ctx, "bench-admin")
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	defer closeConn(first)
+	if err := first.CreateQueue(ctx, r.cfg.Queue); err != nil {
+		return nil, fmt.Errorf("create queue %s: %w", r.cfg.Queue, err)
+	}
+	if !r.cfg.KeepQueue {
+		defer func() {
+			// The run may have been cancelled; its queue goes all the same.
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+			defer cancel()
+			if err := first.DeleteQueue(ctx, r.cfg.Queue); err != nil {
+				r.cfg.Logger.Warn("queue of a benchmark could not be deleted", "queue", r.cfg.Queue, "err", err)
+			}
+		}()
+	}
+	if shapes[r.cfg.Workload].preload {
+		if err := r.preload(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return r.load(ctx)
+}
+
+// preload fills the queue, with all that is sent confirmed at the end.
+func (r *run) preload(ctx context.Context) error {
+	ps, err := r.openProducers(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeProducers(ps)
+	share := make(chan struct{}, r.cfg.Preload)
+	for range r.cfg.Preload {
+		share <- struct{}{}
+	}
+	close(share)
+	stop := r.progress("preload")
+	defer stop()
+	var wg sync.WaitGroup
+	for _, p := range ps {
+		wg.Go(func() { p.send(ctx, share) })
+	}
+	wg.Wait()
+	if err := r.await(ctx, func() bool { return r.ledger.settled.Load() == r.ledger.sent.Load() }, false); err != nil {
+		return fmt.Errorf("preload: %w", err)
+	}
+	if n := r.errors.Load(); n > 0 && !r.cfg.FaultRun {
+		return fmt.Errorf("preload: %d of %d enqueues failed, first: %s", n, r.cfg.Preload, r.sample())
+	}
+	return nil
+}
+
+// load runs the producers and consumers of the workload through warm-up, measuring and draining.
+func (r *run) load(ctx context.Context) (*Result, error) {
+	r.completed.Store(0)
+	r.confirm = nil
+	var cs []*consumer
+	var ps []*producer
+	var err error
+	if r.cfg.Workload != W2 {
+		if ps, err = r.openProducers(ctx); err != nil {
+			return nil, err
+		}
+		defer closeProducers(ps)
+	}
+	cs, err = r.openConsumers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeConsumers(cs)
+	sending, stopSending := context.WithCancel(ctx)
+	defer stopSending()
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stopSending()
+	for _, c := range cs {
+		if err := c.start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	switch r.cfg.Workload {
+	case W4:
+		wg.Go(func() { r.pace(sending, ps) })
+	case W5:
+		wg.Go(func() { ps[0].oneByOne(sending) })
+	default:
+		for _, p := range ps {
+			wg.Go(func() { p.send(sending, nil) })
+		}
+	}
+	res, err := r.measure(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stopSending()
+	wg.Wait()
+	stop := r.progress("drain")
+	err = r.await(ctx, r.drained, true)
+	stop()
+	if err != nil {
+		return nil, err
+	}
+	r.judge(res)
+	return res, nil
+}
+
+// measure waits out the warm-up and the measured time.
+func (r *run) measure(ctx context.Context) (*Result, error) {
+	cfg := &r.cfg
+	defer r.progress("warm-up")()
+	emptied := func() bool {
+		return cfg.Workload == W2 && r.ledger.acked.Load() >= r.ledger.confirmed.Load()
+	}
+	if err := r.pause(ctx, cfg.WarmUp, emptied); err != nil {
+		return nil, err
+	}
+	if emptied() {
+		return nil, fmt.Errorf("%d messages were drained within the warm-up of %s: preload more", cfg.Preload, cfg.WarmUp)
+	}
+	var cpu0 time.Duration
+	if cfg.ServerCPU != nil {
+		cpu0 = cfg.ServerCPU()
+	}
+	n0, t0 := r.completed.Load(), time.Now()
+	cfg.Confirms.Begin(t0)
+	r.phase.Store(phaseMeasure)
+	if err := r.pause(ctx, cfg.For, emptied); err != nil {
+		return nil, err
+	}
+	n1, t1 := r.completed.Load(), time.Now()
+	r.phase.Store(phaseDrain)
+	cfg.Confirms.End(t1)
+	res := &Result{Workload: cfg.Workload, Size: cfg.Size, Nodes: cfg.Nodes, Messages: n1 - n0, Seconds: t1.Sub(t0).Seconds()}
+	res.Rate = float64(res.Messages) / res.Seconds
+	if cfg.ServerCPU != nil && res.Messages > 0 {
+		us := float64((cfg.ServerCPU() - cpu0).Microseconds()) / float64(res.Messages)
+		res.ServerCPU = &us
+	}
+	gap, after := cfg.Confirms.Longest()
+	res.LongestGapMS = float64(gap.Microseconds()) / 1000
+	res.GapAfterS = after.Seconds()
+	return res, nil
+}
+
+// drained reports whether nothing more is to come: every enqueue has its outcome, every ack too, and consumers, if there
+// are any, have received what was confirmed.
+func (r *run) drained() bool {
+	l := &r.ledger
+	if l.settled.Load() < l.sent.Load() || r.acks.Load() > 0 {
+		return false
+	}
+	return r.cfg.Consumers == 0 || l.arrived.Load() >= l.confirmed.Load()
+}
+
+// await waits until cond holds. With lenient it gives up without an error when nothing has moved for drainStall:
+// what is then missing is counted.
+func (r *run) await(ctx context.Context, cond func() bool, lenient bool) error {
+	moved := func() int64 {
+		return r.ledger.settled.Load() + r.ledger.delivered.Load() + r.ledger.acked.Load() + r.errors.Load()
+	}
+	stall := r.cfg.drainStall
+	t := time.NewTimer(stall)
+	defer t.Stop()
+	last := moved()
+	for !cond() {
+		select {
+		case <-r.poke:
+			if n := moved(); n != last {
+				last = n
+				t.Reset(stall)
+			}
+		case <-t.C:
+			if lenient {
+				return nil
+			}
+			return fmt.Errorf("nothing has moved for %s", stall)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// pause waits for d, or until the early condition holds.
+func (r *run) pause(ctx context.Context, d time.Duration, early func() bool) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.poke:
+			if early != nil && early() {
+				return nil
+			}
+		}
+	}
+}
+
+// judge fills in what became of the messages.
+func (r *run) judge(res *Result) {
+	l := &r.ledger
+	lost, unanswered, recovered := l.lost()
+	if r.cfg.Consumers > 0 {
+		res.Lost = lost
+		res.Duplicates = l.duplicates.Load()
+	}
+	res.Lost += unanswered
+	res.Unknown, res.Recovered = l.unknown.Load(), recovered
+	res.Unexpected = l.unexpectedSeen.Load() + l.answeredTwice.Load()
+	res.Errors = r.errors.Load()
+	res.Confirm = quantiles(r.confirm)
+	if r.cfg.Workload != W2 {
+		res.EndToEnd = quantiles(r.endToEnd)
+	}
+	res.Late = quantiles([]*latencies{r.late})
+	r.mu.Lock()
+	res.Samples = r.samples
+	r.mu.Unlock()
+}
+
+// wake tells whoever waits for a condition that something has happened. Cheap enough for every operation.
+func (r *run) wake() {
+	if len(r.poke) == 0 {
+		select {
+		case r.poke <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// failed counts a failed operation and keeps the first few texts.
+func (r *run) failed(what string, err error) {
+	n := r.errors.Add(1)
+	r.mu.Lock()
+	if len(r.samples) < maxSamples {
+		r.samples = append(r.samples, what+": "+err.Error())
+	}
+	r.mu.Unlock()
+	limit := int64(maxErrors)
+	if r.cfg.FaultRun {
+		limit *= faultErrors
+	}
+	if n >= limit {
+		r.fatal(fmt.Errorf("%d operations failed, first: %s", n, r.sample()))
+	}
+	r.wake()
+}
+
+func (r *run) sample() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.samples) == 0 {
+		return "(no text)"
+	}
+	return r.samples[0]
+}
+
+func outcomeOf(err error) outcome {
+	switch {
+	case err == nil:
+		return outConfirmed
+	case client.Unknown(err):
+		return outUnknown
+	}
+	return outRefused
+}
+
+// progress reports once a second until stop is called.
+func (r *run) progress(phase string) (stop func()) {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				name := phase
+				if r.phase.Load() == phaseMeasure {
+					name = "measure"
+				}
+				r.cfg.Progress(name, r.ledger.confirmed.Load()+r.ledger.acked.Load())
+			case <-done:
+				return
+			}
+		}
+	})
+	return func() {
+		close(done)
+		wg.Wait()
+	}
+}
+
+// closeConn closes a client, whatever became of the run's context.
+func closeConn(c Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	_ = c.Close(ctx) // what it had under way is judged by the ledger
+}
+
+// openAll opens n clients at once.
+func (r *run) openAll(ctx context.Context, kind string, n int) ([]Conn, error) {
+	cs, errs := make([]Conn, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { cs[i], errs[i] = r.cfg.Open(ctx, fmt.Sprintf("bench-%s-%d", kind, i)) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		for _, c := range cs {
+			if c != nil {
+				closeConn(c)
+			}
+		}
+		return nil, fmt.Errorf("connect a %s: %w", kind, err)
+	}
+	return cs, nil
+}

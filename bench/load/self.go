@@ -1,0 +1,65 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/quorate/quorate/bench/proc"
+)
+
+// Self is a cluster that exists for a benchmark: processes of a given binary on free loopback ports, with data in a
+// folder of their own, each with one Go processor. Close ends the processes and removes the folder.
+type Self struct {
+	cluster *proc.Cluster
+	dir     string
+}
+
+// startTimeout bounds the time from start until all nodes are ready.
+const startTimeout = time.Minute
+
+// StartSelf starts n nodes and waits until they are ready. dir is where their temporary folder is made; empty: the
+// system's place for those. args are more flags for each `serve`.
+func StartSelf(ctx context.Context, binary string, n int, dir string, args ...string) (*Self, error) {
+	dir, err := os.MkdirTemp(dir, "quorate-bench-")
+	if err != nil {
+		return nil, fmt.Errorf("bench: folder for the nodes: %w", err)
+	}
+	c, err := proc.New(proc.Config{Binary: binary, Nodes: n, Dir: dir, Args: args, Env: []string{"GOMAXPROCS=1"}})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
+	}
+	s := &Self{cluster: c, dir: dir}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if err := c.Start(ctx); err != nil {
+		c.Kill()
+		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
+	}
+	if _, err := c.Leader(ctx); err != nil {
+		c.Kill()
+		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+// Cluster is the running cluster, for those that disturb it.
+func (s *Self) Cluster() *proc.Cluster { return s.cluster }
+
+// Configure points cfg at the cluster.
+func (s *Self) Configure(cfg *Config) {
+	cfg.Addrs, cfg.Nodes, cfg.ServerCPU = s.cluster.Addrs(), len(s.cluster.Nodes), s.cluster.CPU
+}
+
+// Close stops the nodes, in order, and removes all they wrote. Twice is fine.
+func (s *Self) Close() error {
+	if s.dir == "" {
+		return nil
+	}
+	err := s.cluster.Stop()
+	err = errors.Join(err, os.RemoveAll(s.dir))
+	s.dir = ""
+	return err
+}
