@@ -80,7 +80,7 @@ func (c *conn) release(raw wire.Raw) bool {
 	if f != nil {
 		return c.fault(raw.Tag, f)
 	}
-	c.prepare(raw.Tag, wire.TypeRelease, &fsm.Release{Token: token})
+	c.prepare(raw.Tag, wire.TypeRelease, &fsm.Release{Token: token}).lease = token.Lease
 	return true
 }
 

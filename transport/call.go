@@ -122,6 +122,9 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 			r.DueAt = o.Millis
 		}
 		c.appendFrame(wire.TypeNacked, k.tag, &r)
+	case wire.TypeRelease:
+		c.ended(k)
+		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at})
 	case wire.TypeExtend:
 		c.appendFrame(wire.TypeExtended, k.tag, &wire.Extended{LeaseLeftMillis: o.Millis, Cancelled: o.Cancelled, At: at})
 	case wire.TypeQueuePurge, wire.TypeDeadPurge:

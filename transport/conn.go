@@ -149,7 +149,7 @@ func (c *conn) readMessage(r io.Reader) ([]byte, error) {
 	b := c.in[:0]
 	for {
 		if len(b) == cap(b) {
-			b = append(b, make([]byte, max(4096, len(b)))...)[:len(b)]
+			b = append(b, make([]byte, max(512, len(b)))...)[:len(b)]
 		}
 		n, err := r.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]

@@ -69,12 +69,13 @@ func (c *conn) hand(st *fsm.State, l fsm.Leased, now time.Time) {
 	if c.handed == nil {
 		c.handed = make(map[fsm.ID]time.Time)
 	}
-	if len(c.handed) < trackedLeases {
-		c.handed[l.Token.Lease] = now
+	if len(c.handed) >= trackedLeases {
+		clear(c.handed) // answered elsewhere, most of them
 	}
+	c.handed[l.Token.Lease] = now
 }
 
-// ended takes the time of a lease that an ack or nack ended. mu is held.
+// ended takes the time of a lease that an answer of the worker ended. mu is held.
 func (c *conn) ended(k *call) {
 	if at, ok := c.handed[k.lease]; ok {
 		delete(c.handed, k.lease)

@@ -93,7 +93,9 @@ func success(op fsm.Op, index uint64) []fsm.Outcome {
 }
 
 func (g *fakeGroup) Read(_ context.Context, _ bool, fn func(*fsm.State)) (group.Stamp, *group.Error) {
-	fn(nil)
+	st := fsm.New(0)
+	defer st.Close()
+	fn(st)
 	return group.Stamp{Index: 1, Time: 1000}, nil
 }
 

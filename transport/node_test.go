@@ -157,7 +157,7 @@ func (s *station) stop(t testing.TB) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	s.doors.Drain()
-	if err := s.nodeGroup.Stop(ctx); err != nil {
+	if err := s.Stop(ctx); err != nil {
 		t.Errorf("stop %s: %v", s.id, err)
 	}
 	if err := s.doors.Stop(ctx); err != nil {

@@ -40,9 +40,8 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 	defer s.leave(c)
 	up := websocket.Upgrader{
 		HandshakeTimeout: s.cfg.HelloTimeout,
-		ReadBufferSize:   16 << 10,
-		WriteBufferSize:  4 << 10,
-		Subprotocols:     []string{wire.Subprotocol},
+		// Buffer sizes 0: the HTTP server's two of 4 KiB are used on. What is longer goes past them.
+		Subprotocols: []string{wire.Subprotocol},
 		// No EnableCompression: an offer is declined, so a read limit counts what it says. CheckOrigin nil: same host only.
 		Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
 			w.Header().Set("Sec-Websocket-Version", "13")
