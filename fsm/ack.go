@@ -121,6 +121,11 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 				o = refuse(Overloaded, FieldQueues, s.lim.queues)
 				break
 			}
+			if s.groupCount+s.pending >= s.lim.groupMessages {
+				o = refuse(Overloaded, FieldTasks, s.lim.groupMessages)
+				break
+			}
+			s.pending++
 			continue
 		}
 		stored := false
@@ -133,13 +138,16 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		if o = s.room(q, th.Message.HasDedup); o.Code != OK {
 			break
 		}
+		s.pending++
+		q.pending.messages++
 		if th.Message.HasDedup {
-			q.pending++
+			q.pending.dedups++
 		}
 	}
+	s.pending = 0
 	for i := range op.Then {
 		if q := s.findQueue(op.Then[i].Queue); q != nil {
-			q.pending = 0
+			q.pending.messages, q.pending.dedups = 0, 0
 		}
 	}
 	return o

@@ -234,3 +234,49 @@ func TestApplyRefusesWhatItCannotRead(t *testing.T) {
 	must(t, "unchanged", digest(r.s), before)
 	r.applyData(good)
 }
+
+// TestListingsAreBounded looks for what is not there behind more records than a call looks at.
+func TestListingsAreBounded(t *testing.T) {
+	r := newRig(t)
+	r.quiet = true
+	op := &Enqueue{Queue: []byte("q"), AutoCreate: true}
+	for range MaxBatch {
+		op.Messages = append(op.Messages, Message{DelayMillis: 1e6})
+	}
+	for range ListLimit/MaxBatch + 10 {
+		r.apply(op)
+	}
+	calls := 0
+	for after := (ID{}); ; calls++ {
+		after = r.s.Peek(1, StateRetrying, after, func(*Info) bool { t.Fatal("listed"); return false })
+		if after.IsZero() {
+			break
+		}
+	}
+	must(t, "partial calls", calls, 1)
+	seen, after := 0, ID{}
+	r.tick(1e6)
+	for r.fx.More {
+		r.tick(0)
+	}
+	for done := false; !done; {
+		after = r.s.Peek(1, StateReady, after, func(*Info) bool { seen++; return true })
+		done = after.IsZero()
+	}
+	must(t, "seen", seen, ListLimit+10*MaxBatch)
+	var last Info
+	for range ListLimit/MaxBatch + 10 {
+		var nacks []Op
+		for _, tok := range r.lease(MaxBatch) {
+			nacks = append(nacks, &Nack{Token: tok, Permanent: true})
+		}
+		r.apply(nacks...)
+	}
+	seen = 0
+	at, id := r.s.Dead(1, 0, ID{}, func(in *Info) bool { seen++; last.ID, last.EndedAt = in.ID, in.EndedAt; return true })
+	must(t, "dead seen", seen, ListLimit)
+	must(t, "cursor", id, last.ID)
+	at, id = r.s.Dead(1, at, id, func(*Info) bool { seen++; return true })
+	must(t, "all dead seen", seen, ListLimit+10*MaxBatch)
+	must(t, "no cursor", at == 0 && id.IsZero(), true)
+}

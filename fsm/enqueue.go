@@ -59,15 +59,15 @@ func (s *State) checkMessage(m *Message) Outcome {
 func (s *State) room(q *queue, dedup bool) Outcome {
 	t, o := s.tallies.Get(q.slot), &q.meta.options
 	switch {
-	case s.groupCount >= s.lim.groupMessages:
+	case s.groupCount+s.pending >= s.lim.groupMessages:
 		return refuse(Overloaded, FieldTasks, s.lim.groupMessages)
-	case t.live() >= s.lim.queueMessages:
+	case t.live()+q.pending.messages >= s.lim.queueMessages:
 		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
 	case o.DeadOverflow == DeadRefuse && t.dead >= o.MaxDead:
 		return refuse(QueueFull, FieldDead, o.MaxDead)
 	case t.resultBytes >= o.MaxResultsBytes:
 		return refuse(QueueFull, FieldResults, o.MaxResultsBytes)
-	case dedup && t.dedups+q.pending >= o.DedupMaxKeys:
+	case dedup && t.dedups+q.pending.dedups >= o.DedupMaxKeys:
 		return refuse(QueueFull, FieldDedup, o.DedupMaxKeys)
 	}
 	return Outcome{}

@@ -332,3 +332,23 @@ func TestMessagesFill(t *testing.T) {
 	r.ok(&Ack{Token: r.lease1()})
 	r.put(text("x"))
 }
+
+func TestThenCountsAgainstTheMaximaTogether(t *testing.T) {
+	r := newRig(t)
+	r.s.lim.queueMessages, r.s.lim.groupMessages = 3, 6
+	r.put(text("x"))
+	tok := r.lease1()
+	th := func(queue string, n int) (then []ThenMessage) {
+		for range n {
+			then = append(then, ThenMessage{Queue: []byte(queue), Message: text("y")})
+		}
+		return then
+	}
+	r.refused(&Ack{Token: tok, Then: th("q", 3)}, QueueFull, FieldTasks) // the acked one counts until it is done
+	r.ok(&CreateQueue{Name: []byte("p")})
+	r.refused(&Ack{Token: tok, Then: th("p", 4)}, QueueFull, FieldTasks)
+	r.refused(&Ack{Token: tok, Then: append(append(th("p", 3), th("q", 2)...), th("new", 1)...), ThenAutoCreate: true}, Overloaded, FieldTasks)
+	r.ok(&Ack{Token: tok, Then: append(th("p", 3), th("q", 2)...)})
+	must(t, "messages", r.s.Memory().Messages, 5)
+	r.everywhere()
+}

@@ -1,46 +1,138 @@
 package fsm
 
-import "github.com/quorate/quorate/fsm/table"
+import (
+	"math/bits"
 
-func (s *State) peekHeap(h *table.Heap, st MessageState, start int32, in *Info, f func(*Info) bool) {
+	"github.com/quorate/quorate/fsm/table"
+)
+
+// ListLimit is how many records a listing looks at in one call, which is under a millisecond of holding the state.
+const ListLimit = 50_000
+
+// Peek lists live messages of a queue in one state, behind the one with the id after (zero: from the start), until f returns
+// false. Ready ones come in serving order, but those that were released come first and among themselves in any order; the
+// other states in any order. An after that is no longer where it was starts from the front.
+//
+// A call looks at no more than ListLimit records. Where that ends it, partial is the id to go on behind; else it is zero.
+func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (partial ID) {
+	q := s.byNumber(n)
+	if q == nil {
+		return ID{}
+	}
+	start := none
+	if slot, ok := s.find(after); ok && s.messages.Get(slot).queue == q.slot {
+		start = slot
+	}
+	var in Info
+	switch st {
+	case StateReady:
+		return s.peekReady(q, start, &in, f)
+	case StateLeased:
+		return s.peekHeap(&q.leases, st, start, &in, f)
+	case StateScheduled, StateRetrying:
+		return s.peekHeap(&q.due, st, start, &in, f)
+	}
+	return ID{}
+}
+
+func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (partial ID) {
+	pos, list, at := int32(0), -1, none
+	if start != none && s.messages.Get(start).state == StateReady {
+		m := s.messages.Get(start)
+		if m.flags&flagReleased != 0 {
+			pos = m.next + 1
+		} else {
+			pos, list, at = int32(q.released.Len()), int(m.priority), m.next
+		}
+	}
+	left := ListLimit
+	show := func(slot int32) bool {
+		if left == 0 {
+			partial = in.ID
+			return false
+		}
+		left--
+		s.info(slot, in)
+		return f(in)
+	}
+	for ; int(pos) < q.released.Len(); pos++ {
+		if _, slot := q.released.At(pos); !show(slot) {
+			return partial
+		}
+	}
+	filled := q.filled
+	if list >= 0 {
+		filled &= 1<<list - 1
+	}
+	for {
+		for ; at != none; at = s.messages.Get(at).next {
+			if !show(at) {
+				return partial
+			}
+		}
+		if filled == 0 {
+			return ID{}
+		}
+		list = bits.Len16(filled) - 1
+		filled &^= 1 << list
+		at = q.ready[list].head
+	}
+}
+
+func (s *State) peekHeap(h *table.Heap, st MessageState, start int32, in *Info, f func(*Info) bool) (partial ID) {
 	pos := int32(0)
 	if start != none {
-		pos = s.sides.Get(s.messages.Get(start).side).heapPos + 1
+		if m := s.messages.Get(start); m.side != none && (m.state == StateLeased) == (st == StateLeased) {
+			pos = s.sides.Get(m.side).heapPos + 1
+		}
 	}
-	for ; int(pos) < h.Len(); pos++ {
+	for left := ListLimit; int(pos) < h.Len(); pos++ {
 		_, sl := h.At(pos)
 		slot := s.sides.Get(sl).message
-		if s.messages.Get(slot).state != st {
+		if left--; left < 0 {
+			return partial
+		}
+		m := s.messages.Get(slot)
+		partial = m.id
+		if m.state != st {
 			continue
 		}
 		s.info(slot, in)
 		if !f(in) {
-			return
+			return ID{}
 		}
 	}
+	return ID{}
 }
 
 // Dead lists the dead letters of a queue by (failed_at, id), behind the cursor (zero: from the start), until f returns
-// false.
-func (s *State) Dead(n uint32, afterAt int64, after ID, f func(*Info) bool) {
+// false. A call looks at no more than ListLimit records: where that ends it, the cursor to go on behind comes back, else
+// zero.
+func (s *State) Dead(n uint32, afterAt int64, after ID, f func(*Info) bool) (partialAt int64, partial ID) {
 	q := s.byNumber(n)
 	if q == nil {
-		return
+		return 0, ID{}
 	}
 	at := q.dead.head
 	if afterAt != 0 || !after.IsZero() {
 		at = s.deadAfter(q, afterAt, after)
 	}
 	var in Info
-	for ; at != none; at = s.messages.Get(at).next {
-		if !s.alive(s.messages.Get(at)) {
+	for left := ListLimit; at != none; at = s.messages.Get(at).next {
+		if left--; left < 0 {
+			return partialAt, partial
+		}
+		m := s.messages.Get(at)
+		partialAt, partial = s.sides.Get(m.side).due, m.id
+		if !s.alive(m) {
 			continue
 		}
 		s.info(at, &in)
 		if !f(&in) {
-			return
+			break
 		}
 	}
+	return 0, ID{}
 }
 
 // deadAfter is the first dead letter behind a place. Where the one at that place is gone, it is looked for from both ends.

@@ -53,8 +53,10 @@ type queue struct {
 	dead      list // by (failed_at, id)
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
-	told      uint64 // index of the entry that last reported it ready
-	pending   int64  // dedup keys that the ack being checked will add
+	told      uint64   // index of the entry that last reported it ready
+	pending   struct { // what the ack being checked will add
+		messages, dedups int64
+	}
 }
 
 // hashText is FNV-1a: for indexes only, never part of a format.

@@ -1,7 +1,5 @@
 package fsm
 
-import "math/bits"
-
 // Callers of what follows hold the lock that guards the State against Apply. Slices that come back alias the state and are
 // good until the next Apply: copy what is kept.
 
@@ -286,71 +284,5 @@ func (s *State) fillResult(sl int32, r *RecordedResult) {
 	}
 	if len(f.contentType) == 0 {
 		r.ContentType = defaultContentType
-	}
-}
-
-// Peek lists live messages of a queue in one state, behind the one with the id after (zero: from the start), until f returns
-// false. Ready ones come in serving order, but those that were released come first and among themselves in any order; the
-// other states in any order. An after that is no longer in that state starts from the front.
-func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) {
-	q := s.byNumber(n)
-	if q == nil {
-		return
-	}
-	start := none
-	if slot, ok := s.find(after); ok {
-		if m := s.messages.Get(slot); m.queue == q.slot && m.state == st {
-			start = slot
-		}
-	}
-	var in Info
-	switch st {
-	case StateReady:
-		s.peekReady(q, start, &in, f)
-	case StateLeased:
-		s.peekHeap(&q.leases, st, start, &in, f)
-	case StateScheduled, StateRetrying:
-		s.peekHeap(&q.due, st, start, &in, f)
-	}
-}
-
-func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) {
-	pos, list, at := int32(0), -1, none
-	if start != none {
-		m := s.messages.Get(start)
-		if m.flags&flagReleased != 0 {
-			pos = m.next + 1
-		} else {
-			pos, list, at = int32(q.released.Len()), int(m.priority), m.next
-		}
-	}
-	for ; int(pos) < q.released.Len(); pos++ {
-		_, slot := q.released.At(pos)
-		s.info(slot, in)
-		if !f(in) {
-			return
-		}
-	}
-	filled := q.filled
-	if list >= 0 {
-		filled &= 1<<list - 1
-	} else if filled != 0 {
-		list = bits.Len16(filled) - 1
-		filled &^= 1 << list
-		at = q.ready[list].head
-	}
-	for {
-		for ; at != none; at = s.messages.Get(at).next {
-			s.info(at, in)
-			if !f(in) {
-				return
-			}
-		}
-		if filled == 0 {
-			return
-		}
-		list = bits.Len16(filled) - 1
-		filled &^= 1 << list
-		at = q.ready[list].head
 	}
 }

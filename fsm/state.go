@@ -76,6 +76,7 @@ type State struct {
 	telling bool   // fx is the caller's, not the scratch one
 	offset  uint32 // next offset in the entry
 	opIndex int32
+	pending int64 // messages that the ack being checked will add
 
 	// scratch
 	scratchFx Effects
