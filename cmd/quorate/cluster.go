@@ -87,12 +87,29 @@ func newClusterVerify(c *cli) *cobra.Command {
 					return err
 				}
 			}
-			if !v.Equal {
-				return errNotEqual
-			}
-			return nil
+			return verdict(v)
 		}),
 	}
+}
+
+// verdict tells nodes that differ from nodes that could not be asked.
+func verdict(v client.Verified) error {
+	first := ""
+	silent := 0
+	for _, n := range v.Nodes {
+		switch {
+		case n.Error != "":
+			silent++
+		case first == "":
+			first = n.Digest
+		case n.Digest != first:
+			return errNotEqual
+		}
+	}
+	if silent > 0 {
+		return &exitError{code: exitUnavailable, err: fmt.Errorf("%d of %d nodes gave no digest; the others agree", silent, len(v.Nodes))}
+	}
+	return nil
 }
 
 func newClusterRemove(c *cli) *cobra.Command {

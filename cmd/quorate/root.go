@@ -59,7 +59,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newDev(c), newServe(c), newEnqueue(c), newWork(c),
 		newLease(c), newAck(c), newNack(c), newExtend(c), newRelease(c),
 		newQueue(c), newDLQ(c), newResult(c), newTask(c), newCluster(c),
-		newDoctor(c), newVersion(c),
+		newDoctor(c), newBench(c), newVersion(c),
 	)
 	return root
 }
