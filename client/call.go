@@ -76,7 +76,7 @@ func runAll(rs []run) {
 // do sends one call and waits for its answer, its context, or the default time-out (plus extra).
 func (c *Client) do(ctx context.Context, cl *call, extra time.Duration) error {
 	if err := ctx.Err(); err != nil {
-		return ended(context.Cause(ctx), false, true, nil)
+		return ended(context.Cause(ctx), false, true, nil, nil)
 	}
 	cl.done = make(chan struct{})
 	if _, ok := ctx.Deadline(); !ok {
@@ -139,16 +139,9 @@ func (c *Client) abandon(cl *call, cause error) {
 		c.mu.Unlock()
 		return
 	}
-	r := c.endLocked(cl, ended(cause, cl.unresolved > 0, c.conn != nil, c.lastOf(cl)))
+	r := c.endLocked(cl, ended(cause, cl.unresolved > 0, c.conn != nil, cl.last, c.lastErr))
 	c.mu.Unlock()
 	r()
-}
-
-func (c *Client) lastOf(cl *call) error {
-	if cl.last != nil {
-		return cl.last
-	}
-	return c.lastErr
 }
 
 // endLocked ends a call that is queued, waiting or sent, with an error. Its number counts as answered: the server never

@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 	case <-ctx.Done():
 		c.mu.Lock()
 		if !c.attached {
-			c.hopeless = ended(context.Cause(ctx), false, false, c.lastErr)
+			c.hopeless = ended(context.Cause(ctx), false, false, nil, c.lastErr)
 		}
 		c.mu.Unlock()
 	}
@@ -167,7 +167,7 @@ func (c *Client) endOthersLocked() []run {
 	for _, cl := range c.liveLocked() {
 		if cl.batch == nil && cl.ackDone == nil {
 			cl.cancelled = true
-			rs = append(rs, c.endLocked(cl, ended(ErrClosed, cl.unresolved > 0, true, nil)))
+			rs = append(rs, c.endLocked(cl, ended(ErrClosed, cl.unresolved > 0, true, cl.last, nil)))
 		}
 	}
 	for _, s := range c.subs {
@@ -186,7 +186,7 @@ func (c *Client) shut() {
 	c.mu.Lock()
 	var rs []run
 	for _, cl := range c.liveLocked() {
-		rs = append(rs, c.endLocked(cl, ended(ErrClosed, cl.unresolved > 0, true, nil)))
+		rs = append(rs, c.endLocked(cl, ended(ErrClosed, cl.unresolved > 0, true, cl.last, nil)))
 	}
 	for _, s := range c.subs {
 		s.endLocked(ErrClosed)
@@ -276,7 +276,7 @@ func (c *Client) tickLocked() []run {
 				switch {
 				case p.dead || p.deadline == 0:
 				case p.deadline <= now:
-					rs = append(rs, c.dropLocked(cl, p, ended(errCallTimeout, cl.unresolved > 0, c.conn != nil, c.lastOf(cl))))
+					rs = append(rs, c.dropLocked(cl, p, ended(errCallTimeout, cl.unresolved > 0, c.conn != nil, cl.last, c.lastErr)))
 				default:
 					at(p.deadline)
 				}
@@ -285,7 +285,7 @@ func (c *Client) tickLocked() []run {
 			continue
 		}
 		if cl.deadline != 0 && cl.deadline <= now {
-			rs = append(rs, c.endLocked(cl, ended(errCallTimeout, cl.unresolved > 0, c.conn != nil, c.lastOf(cl))))
+			rs = append(rs, c.endLocked(cl, ended(errCallTimeout, cl.unresolved > 0, c.conn != nil, cl.last, c.lastErr)))
 			continue
 		}
 		at(cl.deadline)

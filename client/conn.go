@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -163,8 +164,13 @@ func (c *Client) dropSessionLocked() []run {
 	c.sessionGone = false
 	c.session = ""
 	var rs []run
+	var never []*call
 	for _, cl := range c.ring[c.ringHead:] {
 		if cl == nil || cl.number == 0 || cl.state == callDone {
+			continue
+		}
+		if cl.unresolved == 0 { // refused each time it was sent
+			never = append(never, cl)
 			continue
 		}
 		rs = append(rs, c.endLocked(cl, &Error{
@@ -173,6 +179,12 @@ func (c *Client) dropSessionLocked() []run {
 	}
 	clear(c.ring)
 	c.ring, c.ringHead, c.next = c.ring[:0], 0, 1
+	c.again = fifo{}
+	for i := len(never) - 1; i >= 0; i-- {
+		cl := never[i]
+		cl.number, cl.sends, cl.state = 0, 0, callQueued
+		c.fresh.pushFront(cl)
+	}
 	for _, s := range c.subs {
 		s.known = false
 	}
@@ -214,7 +226,7 @@ func (c *Client) uninstall(cn *conn) (hint string, err error) {
 		switch {
 		case cl.state != callSent:
 		case cl.bound != nil:
-			rs = append(rs, c.endLocked(cl, ended(errConnLost, true, false, nil)))
+			rs = append(rs, c.endLocked(cl, ended(errConnLost, true, false, nil, nil)))
 		case cl.number == 0:
 			unnumbered = append(unnumbered, cl)
 		default:
@@ -233,7 +245,7 @@ func (c *Client) uninstall(cn *conn) (hint string, err error) {
 	}
 	for _, cl := range c.liveLocked() {
 		if cl.bound == cn {
-			rs = append(rs, c.endLocked(cl, ended(errConnLost, false, false, nil)))
+			rs = append(rs, c.endLocked(cl, ended(errConnLost, false, false, nil, nil)))
 		}
 	}
 	for _, s := range c.subs {
@@ -368,6 +380,7 @@ func (cn *conn) write() {
 			continue
 		case <-cn.wake:
 		}
+		runtime.Gosched() // whoever is about to queue more may do so first: a system call costs more than many frames
 		for cn.fill() {
 			_ = cn.ws.SetWriteDeadline(time.Now().Add(writeTimeout))
 			if err := cn.ws.WriteMessage(websocket.BinaryMessage, cn.buf); err != nil {

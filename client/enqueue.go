@@ -188,7 +188,7 @@ func messageSize(m *wire.Message) int {
 // add puts a message into the open batch of its queue, waiting for a free slot first.
 func (c *Client) add(ctx context.Context, queue string, m *wire.Message, size int, p pend) error {
 	if err := ctx.Err(); err != nil {
-		return ended(context.Cause(ctx), false, true, nil)
+		return ended(context.Cause(ctx), false, true, nil, nil)
 	}
 	c.mu.Lock()
 	for c.pending >= c.o.MaxPending && !c.closing {
@@ -266,7 +266,7 @@ func (c *Client) waitSlotLocked(ctx context.Context, deadline int64) error {
 	} else if i := slices.Index(c.slots, s); i >= 0 {
 		c.slots = slices.Delete(c.slots, i, i+1)
 	}
-	return ended(err, false, c.conn != nil, c.lastErr)
+	return ended(err, false, c.conn != nil, nil, c.lastErr)
 }
 
 // freeLocked gives back n slots.
@@ -294,7 +294,7 @@ func (c *Client) abandonWaiter(w *waiter, cause error) {
 		if cl.state == callDone || cl.state == callAnswered {
 			continue
 		}
-		err := ended(cause, cl.unresolved > 0, c.conn != nil, c.lastOf(cl))
+		err := ended(cause, cl.unresolved > 0, c.conn != nil, cl.last, c.lastErr)
 		for i := range cl.batch.meta {
 			if p := &cl.batch.meta[i]; p.w == w && !p.dead {
 				rs = append(rs, c.dropLocked(cl, p, err))

@@ -99,30 +99,28 @@ func invalid(field, format string, args ...any) *Error {
 }
 
 // ended is the error of a call that had to end (cause: a context's error, errCallTimeout, ErrClosed) before its answer.
-// sent tells whether the server may have it; last is the latest refusal or connection error, if any.
-func ended(cause error, sent bool, connected bool, last error) error {
-	if errors.Is(cause, ErrClosed) && !sent {
+// sent tells whether the server may have applied it; last is the call's latest refusal or unknown answer, lost why there
+// is no connection; both may be nil.
+func ended(cause error, sent, connected bool, last, lost error) error {
+	if sent {
+		if !connected && !errors.Is(cause, ErrClosed) {
+			cause = fmt.Errorf("%w: %w", ErrUnavailable, cause)
+		}
+		return &Error{Code: wire.CodeTimeout, Message: "no answer in time", Unknown: true, Retry: true, cause: cause}
+	}
+	var refusal *Error
+	if errors.As(last, &refusal) && !refusal.Unknown && refusal.Code != wire.CodeNotLeader && refusal.Code != wire.CodeNoLeader {
+		return &refusedUntil{cause: cause, refusal: refusal}
+	}
+	switch {
+	case errors.Is(cause, ErrClosed):
 		return ErrClosed
+	case !connected && lost != nil:
+		return fmt.Errorf("%w: %w (last: %v)", ErrUnavailable, cause, lost)
+	case !connected:
+		return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	}
-	if !sent {
-		var refusal *Error
-		if errors.As(last, &refusal) && !refusal.Unknown && !connected {
-			last = refusal
-		}
-		switch {
-		case refusal != nil && !refusal.Unknown:
-			return &refusedUntil{cause: cause, refusal: refusal}
-		case !connected && last != nil:
-			return fmt.Errorf("%w: %w (last: %v)", ErrUnavailable, cause, last)
-		case !connected:
-			return fmt.Errorf("%w: %w", ErrUnavailable, cause)
-		}
-		return &Error{Code: wire.CodeTimeout, Message: "ended before it was sent", Retry: true, cause: cause}
-	}
-	if !connected && !errors.Is(cause, ErrClosed) {
-		cause = fmt.Errorf("%w: %w", ErrUnavailable, cause)
-	}
-	return &Error{Code: wire.CodeTimeout, Message: "no answer in time", Unknown: true, Retry: true, cause: cause}
+	return &Error{Code: wire.CodeTimeout, Message: "ended before it was sent", Retry: true, cause: cause}
 }
 
 // refusedUntil is a refusal that was retried until the call had to end: it is the refusal, and it is the context's error.

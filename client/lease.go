@@ -216,7 +216,7 @@ var ackCalls = sync.Pool{New: func() any { return new(call) }}
 // Options.Timeout) bounds it.
 func (c *Client) AckAsync(ctx context.Context, token string, o AckOptions, done func(Acked, error)) error {
 	if err := ctx.Err(); err != nil {
-		return ended(context.Cause(ctx), false, true, nil)
+		return ended(context.Cause(ctx), false, true, nil, nil)
 	}
 	if done == nil {
 		done = func(Acked, error) {}
@@ -252,12 +252,11 @@ func (c *Client) acked(cn *conn, cl *call, raw wire.Raw) error {
 	c.settledLocked(cl.ack.Token, nil)
 	c.idleLocked()
 	c.mu.Unlock()
-	done := cl.ackDone
-	if cl.done == nil {
+	cl.ackDone(out, nil)
+	if cl.done == nil { // only now: until ackDone has run, a lease may point to the call
 		*cl = call{}
 		ackCalls.Put(cl)
 	}
-	done(out, nil)
 	return nil
 }
 

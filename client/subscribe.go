@@ -233,6 +233,12 @@ func (s *subscription) tendLocked(now int64, rs *[]run) int64 {
 	return next
 }
 
+// extendTime rounds to a grid, so that many leases are extended by one tick and in one message.
+func extendTime(t int64, length time.Duration) int64 {
+	grid := max(int64(length/64), 1)
+	return t / grid * grid
+}
+
 // extendLocked sends one extension; the answer sets the next.
 func (c *Client) extendLocked(l *lease) {
 	l.extendAt = 0
@@ -262,7 +268,7 @@ func (c *Client) extendLocked(l *lease) {
 			case err == nil:
 				l.expires = max(l.expires, leaseEnd(sent, left))
 				// Near the attempt's timeout an extension brings less and less: ask no oftener than a tenth of a lease.
-				l.extendAt = max(sent+int64(left/3), c.now()+int64(l.length/10))
+				l.extendAt = extendTime(max(sent+int64(left/3), c.now()+int64(l.length/10)), l.length)
 				c.watchDeadline(l.extendAt)
 				c.watchDeadline(l.expires)
 			case Unknown(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed):
@@ -384,7 +390,7 @@ func (cn *conn) deliver(f wire.Raw) error {
 		}
 		left := time.Duration(w.Messages[i].LeaseLeftMillis) * time.Millisecond
 		l.length = left
-		l.expires, l.extendAt = leaseEnd(now, left), now+int64(left/3)
+		l.expires, l.extendAt = leaseEnd(now, left), extendTime(now+int64(left/3), left)
 		if d.Timeout > 0 {
 			l.timeoutAt = leaseEnd(now, d.Timeout)
 		}
@@ -516,7 +522,7 @@ func (c *Client) waitUp(ctx context.Context, s *subscription) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if cause != nil && !s.live {
-		err := ended(cause, false, c.conn != nil, c.lastErr)
+		err := ended(cause, false, c.conn != nil, nil, c.lastErr)
 		c.unsubscribeLocked(s, err)
 		return err
 	}
