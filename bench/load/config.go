@@ -30,7 +30,6 @@ const (
 	DefaultWindow      = 256
 	DefaultRate        = 2000
 	DefaultPreload     = 200_000
-	DefaultBacklog     = 20_000
 
 	maxClients   = 256
 	maxFor       = 24 * time.Hour
@@ -61,7 +60,9 @@ type Config struct {
 	Window      int           // leases out a consumer; default 256
 	Rate        float64       // W4: messages a second; default 2000
 	Preload     int           // W2: messages to drain; default 200,000, or more where For could use them up
-	Backlog     int           // W3, W4: messages sent and not yet received, beyond which producers wait; default 20,000
+	// Backlog is how many messages of W3 and W4 may be sent and not yet received, beyond which producers wait. Default:
+	// what producers and consumers together may have out, so that neither side starves.
+	Backlog int
 
 	CallTimeout time.Duration // of one enqueue or ack, retries included; default 30 s
 	Seed        uint64        // of bodies; 0: random
@@ -131,7 +132,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Preload = max(DefaultPreload, int((c.For+c.WarmUp).Seconds()*drainRate))
 		c.Preload = min(c.Preload, maxMessages)
 	}
-	orDefault(&c.Backlog, DefaultBacklog)
+	orDefault(&c.Backlog, c.Producers*c.Outstanding+c.Consumers*c.Window)
 	orDefault(&c.CallTimeout, 30*time.Second)
 	orDefault(&c.drainStall, max(drainStall, c.CallTimeout))
 	if c.Seed == 0 {

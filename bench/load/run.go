@@ -351,8 +351,11 @@ func (r *run) progress(phase string) (stop func()) {
 			select {
 			case <-t.C:
 				name := phase
-				if r.phase.Load() == phaseMeasure {
+				switch r.phase.Load() {
+				case phaseMeasure:
 					name = "measure"
+				case phaseDrain:
+					name = "drain"
 				}
 				r.cfg.Progress(name, r.ledger.confirmed.Load()+r.ledger.acked.Load())
 			case <-done:
