@@ -40,7 +40,7 @@ const (
 	maxErrors    = 10_000           // of a run, then it is given up
 	faultErrors  = 100              // times as many in a fault run
 	maxSamples   = 5                // of error texts that are kept
-	drainRate    = 60_000           // messages a second that a preload is made to last for
+	drainRate    = 45_000           // messages a second that a preload is made to last for
 	closeTimeout = 5 * time.Second
 )
 

@@ -219,7 +219,7 @@ var (
 func (b *broker) quick(workload string) Config {
 	return Config{
 		Workload: workload, Open: b.Open, Nodes: 1, For: 150 * time.Millisecond, WarmUp: 20 * time.Millisecond,
-		Producers: 2, Consumers: 2, Outstanding: 16, Window: 16, Rate: 2000, Preload: 200_000, Backlog: 500,
+		Producers: 2, Consumers: 2, Outstanding: 16, Window: 16, Rate: 2000, Preload: 40_000, Backlog: 500,
 		CallTimeout: time.Second,
 	}
 }

@@ -75,9 +75,12 @@ func TestPacedRate(t *testing.T) {
 	b := new(broker)
 	cfg := b.quick(W4)
 	cfg.Rate, cfg.For = 1000, 400*time.Millisecond
-	res := mustRun(t, cfg)
-	if res.Messages < 300 || res.Messages > 500 { // 400, give or take the machine's other load
-		t.Errorf("%d messages in 400 ms at 1000/s", res.Messages)
+	began := time.Now()
+	mustRun(t, cfg)
+	due := int(time.Since(began).Seconds()*cfg.Rate) + 1
+	// Never ahead of its time; behind only as far as the machine's other load keeps it from running.
+	if b.count > due || b.count < 100 {
+		t.Errorf("%d messages; up to %d were due", b.count, due)
 	}
 }
 
@@ -118,17 +121,17 @@ func TestStallIsCharged(t *testing.T) {
 
 // Every kind of wrong is counted as what it is.
 func TestFaultsAreSeen(t *testing.T) {
-	is50 := func(n int) bool { return n == 50 }
+	isSixth := func(n int) bool { return n == 5 }
 	for _, c := range []struct {
 		name string
 		set  func(*broker)
 		want Result // its fault counts
 	}{
-		{"a confirmed message is lost", func(b *broker) { b.keep = func(n int) bool { return n != 50 } }, Result{Lost: 1}},
-		{"a message comes twice", func(b *broker) { b.again = is50 }, Result{Duplicates: 1}},
+		{"a confirmed message is lost", func(b *broker) { b.keep = func(n int) bool { return n != 5 } }, Result{Lost: 1}},
+		{"a message comes twice", func(b *broker) { b.again = isSixth }, Result{Duplicates: 1}},
 		{"a body changes", func(b *broker) {
 			b.change = func(n int, body []byte) {
-				if n == 50 {
+				if n == 5 {
 					body[100] ^= 1
 				}
 			}
@@ -136,24 +139,24 @@ func TestFaultsAreSeen(t *testing.T) {
 		{"a body becomes another message's", func(b *broker) {
 			var first []byte
 			b.change = func(n int, body []byte) {
-				if n == 40 {
+				if n == 4 {
 					first = append(first, body...)
 				}
-				if n == 50 {
+				if n == 5 {
 					copy(body, first)
 				}
 			}
 		}, Result{Duplicates: 1, Lost: 1}},
 		{"a body of another run", func(b *broker) {
 			b.change = func(n int, body []byte) {
-				if n == 50 {
-					stamp(body, 1, 50, 0)
+				if n == 5 {
+					stamp(body, 1, 5, 0)
 				}
 			}
 		}, Result{Unexpected: 1, Errors: 1, Lost: 1}},
 		{"an enqueue is refused", func(b *broker) {
 			b.answer = func(n int) error {
-				if n == 50 {
+				if n == 5 {
 					return errRefusedForTest
 				}
 				return nil
@@ -162,7 +165,7 @@ func TestFaultsAreSeen(t *testing.T) {
 		{"an enqueue is refused and delivered", func(b *broker) {
 			b.storeFailed = true
 			b.answer = func(n int) error {
-				if n == 50 {
+				if n == 5 {
 					return errRefusedForTest
 				}
 				return nil
@@ -170,7 +173,7 @@ func TestFaultsAreSeen(t *testing.T) {
 			hold := true
 			b.before = func(n int) func() { // deliver after the answers
 				return func() {
-					if n == 60 {
+					if n == 10 {
 						b.mu.Lock()
 						hold = false
 						b.mu.Unlock()
@@ -182,7 +185,7 @@ func TestFaultsAreSeen(t *testing.T) {
 		{"an outcome is unknown, the message is there", func(b *broker) {
 			b.storeFailed = true
 			b.answer = func(n int) error {
-				if n == 50 {
+				if n == 5 {
 					return errUnknownForTest
 				}
 				return nil
@@ -190,7 +193,7 @@ func TestFaultsAreSeen(t *testing.T) {
 		}, Result{Errors: 1, Unknown: 1, Recovered: 1}},
 		{"an outcome is unknown, the message is not there", func(b *broker) {
 			b.answer = func(n int) error {
-				if n == 50 {
+				if n == 5 {
 					return errUnknownForTest
 				}
 				return nil
@@ -198,7 +201,7 @@ func TestFaultsAreSeen(t *testing.T) {
 		}, Result{Errors: 1, Unknown: 1}},
 		{"an ack fails", func(b *broker) {
 			b.ackErr = func(n int) error {
-				if n == 50 {
+				if n == 5 {
 					return errRefusedForTest
 				}
 				return nil
@@ -210,7 +213,7 @@ func TestFaultsAreSeen(t *testing.T) {
 			b := new(broker)
 			c.set(b)
 			cfg := b.quick(W3)
-			cfg.drainStall = 100 * time.Millisecond
+			cfg.drainStall = 200 * time.Millisecond
 			res := mustRun(t, cfg)
 			got := Result{Errors: res.Errors, Unknown: res.Unknown, Recovered: res.Recovered, Lost: res.Lost, Duplicates: res.Duplicates, Unexpected: res.Unexpected}
 			if !sameFaults(got, c.want) {
@@ -261,7 +264,7 @@ func sameFaults(a, b Result) bool {
 // Producers of W3 wait when consumers fall behind.
 func TestBacklogIsBounded(t *testing.T) {
 	b := new(broker)
-	const backlog = 300
+	const backlog = 40
 	released := time.Time{}
 	b.hold = func() bool { // until the bound has been reached for a while
 		if len(b.waiting) >= backlog && released.IsZero() {
