@@ -9,7 +9,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build demo cluster test lint fmt bench fuzz setup
+.PHONY: help build bin/demo demo cluster test lint fmt bench fuzz setup
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -17,11 +17,14 @@ help: ## this list
 build: ## bin/quorate
 	@$(BUILD) -o bin/quorate ./cmd/quorate
 
-demo: build ## three nodes hash every file below DIR= through the queue; the leader is killed half-way
-	@go run ./bench/demo -dir "$(DIR)"
+bin/demo: build
+	@$(BUILD) -o bin/demo ./bench/demo
 
-cluster: build ## three nodes in the foreground, data kept in data/; Ctrl-C stops them
-	@go run ./bench/demo -cluster -data data
+demo: bin/demo ## three nodes hash every file below DIR= through the queue; the leader is killed half-way
+	@bin/demo -dir "$(DIR)"
+
+cluster: bin/demo ## three nodes in the foreground, data kept in data/; Ctrl-C stops them
+	@bin/demo -cluster -data data
 
 setup: ## install what the tests need beyond Go
 	@scripts/setup
