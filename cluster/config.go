@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/hashicorp/memberlist"
 	"github.com/hashicorp/raft"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -44,6 +45,8 @@ type Config struct {
 	// Fatal ends the process when the node must not go on (damage, a failed write, another process with its identity). It
 	// is called at most once, on its own goroutine. nil: log and exit with status 1.
 	Fatal func(error)
+
+	gossip func(*memberlist.Config) // last word on gossip, for tests of this package
 }
 
 // Validate names the first field that cannot be right, and what would be.

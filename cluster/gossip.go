@@ -3,7 +3,6 @@ package cluster
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"strconv"
@@ -47,6 +46,12 @@ type gossipMeta struct {
 	HasData     bool
 }
 
+// foreigner is a node of another cluster that gossip has met.
+type foreigner struct {
+	label, addr string
+	cluster     store.UUID
+}
+
 var errNoMeta = errors.New("no node of ours")
 
 func readMeta(b []byte) (m gossipMeta, err error) {
@@ -80,10 +85,11 @@ func startGossip(n *Node) (*gossip, error) {
 	c.TCPTimeout = 3 * time.Second
 	c.PushPullInterval = 10 * time.Second
 	c.EnableCompression = false
-	c.LogOutput = io.Discard
-	c.Logger = nil
 	c.Delegate, c.Events, c.Alive = g, g, g
 	c.LogOutput, c.Logger = nil, log.New(lineWriter{n.cfg.Logger.With("component", "gossip")}, "", 0)
+	if n.cfg.gossip != nil {
+		n.cfg.gossip(c)
+	}
 	if g.ml, err = memberlist.Create(c); err != nil {
 		return nil, fmt.Errorf("gossip on %s: %w", n.cfg.GossipAddr, err)
 	}
@@ -187,6 +193,7 @@ func (g *gossip) NotifyAlive(o *memberlist.Node) error {
 		return fmt.Errorf("gossip from %s: %w", o.Address(), err)
 	}
 	if me := g.n.self().Cluster; !me.IsZero() && !m.Cluster.IsZero() && me != m.Cluster {
+		g.n.foreign.CompareAndSwap(nil, &foreigner{m.Label, o.Address(), m.Cluster})
 		return fmt.Errorf("gossip from %s: node %s belongs to cluster %s, this node to %s", o.Address(), m.Label, m.Cluster, me)
 	}
 	return nil

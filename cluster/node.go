@@ -58,8 +58,10 @@ type Node struct {
 	up        atomic.Bool // Start has returned a node
 	stopping  atomic.Bool
 	removed   atomic.Bool
-	rejected  atomic.Pointer[string] // why a leader did not let this node in
-	hasLog    atomic.Bool            // the log had entries at the start, or the node has joined
+	rejected  atomic.Pointer[string]    // why a leader did not let this node in
+	hasLog    atomic.Bool               // the log had entries at the start, or the node has joined
+	foreign   atomic.Pointer[foreigner] // the first node of another cluster that gossip met
+	led       atomic.Bool               // there has been a leader since the start
 	stopOnce  sync.Once
 	stopErr   error
 	lonely    time.Time // since when there has been no leader; zero: there is one. For tend alone

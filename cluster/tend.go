@@ -96,9 +96,11 @@ func (n *Node) keepPlace(now time.Time) {
 	_, leader := n.group.Raft().LeaderWithID()
 	if leader != "" {
 		n.lonely = time.Time{}
+		n.led.Store(true)
 	} else if n.lonely.IsZero() {
 		n.lonely = now
 	}
+	n.checkForeign(now)
 	want := link.ServerAddress(n.cfg.NodeID, n.link.Addr())
 	placed := false
 	for _, s := range servers {
@@ -111,6 +113,22 @@ func (n *Node) keepPlace(now time.Time) {
 	if err := n.announce(servers); err != nil {
 		n.log.Debug("announcing this node", "err", err)
 	}
+}
+
+// checkForeign ends a node whose data belong to another cluster than the nodes it was told to join: it could wait for a leader
+// for ever. A node that has found one of its own, or ever had a leader, has only met somebody who lost the way.
+func (n *Node) checkForeign(now time.Time) {
+	f := n.foreign.Load()
+	if f == nil || n.led.Load() || now.Sub(n.lonely) < lonelyAfter {
+		return
+	}
+	for _, p := range n.peers.list() {
+		if p.Alive && p.Cluster == n.self().Cluster {
+			return
+		}
+	}
+	go n.fatal(fmt.Errorf("data directory %s belongs to cluster %s, but node %s at %s, which this node was told to join, to cluster %s: correct join, or give this node the data directory that belongs to that cluster, or an empty one to join it as a new member",
+		n.cfg.DataDir, n.self().Cluster, f.label, f.addr, f.cluster))
 }
 
 // placeLeader is what a leader does that has come back at another address: nobody else can tell raft.

@@ -1,0 +1,19 @@
+package cluster
+
+import "github.com/hashicorp/memberlist"
+
+// SetGossip gives a test the last word on gossip's settings.
+func SetGossip(c *Config, f func(*memberlist.Config)) { c.gossip = f }
+
+// AliveByGossip is how many other nodes gossip sees.
+func (n *Node) AliveByGossip() (alive int) {
+	for _, p := range n.peers.list() {
+		if p.Alive {
+			alive++
+		}
+	}
+	return alive
+}
+
+// KnownByGossip is how many other nodes memberlist has not forgotten.
+func (n *Node) KnownByGossip() int { return n.gossip.ml.NumMembers() - 1 }
