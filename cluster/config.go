@@ -21,6 +21,8 @@ const (
 	maxMembers = 32
 	// maxJoin is how many gossip addresses a node may be told.
 	maxJoin = 64
+	// maxClientAddr is how long a client address may be, so that it fits into gossip with all the rest.
+	maxClientAddr = 200
 )
 
 // Config is what a node is told. The zero value of what is not marked as required is good.
@@ -60,8 +62,8 @@ func (c *Config) Validate() error {
 	if len(c.Join) > maxJoin {
 		return fmt.Errorf("join has %d addresses: want at most %d", len(c.Join), maxJoin)
 	}
-	if len(c.ClientAddr) > 255 || len(c.Version) > 64 {
-		return fmt.Errorf("client address has %d bytes, version %d: want at most 255 and 64", len(c.ClientAddr), len(c.Version))
+	if len(c.ClientAddr) > maxClientAddr || len(c.Version) > 64 {
+		return fmt.Errorf("client address has %d bytes, version %d: want at most %d and 64", len(c.ClientAddr), len(c.Version), maxClientAddr)
 	}
 	if c.DataDir == "" {
 		if len(c.Join) > 0 || c.BootstrapExpect > 1 {

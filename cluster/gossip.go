@@ -23,6 +23,8 @@ const (
 	redialEvery = 3 * time.Second
 	// maxRedials bounds how many are dialled each time.
 	maxRedials = 8
+	// maxGossipVersion is how much of the version travels in gossip; the rest is in the status.
+	maxGossipVersion = 32
 )
 
 // gossip is the membership by gossip. It tells where nodes are and whether they live; it never changes raft's voters.
@@ -58,7 +60,7 @@ func readMeta(b []byte) (m gossipMeta, err error) {
 	if err := rpcDecoder.Unmarshal(b, &m); err != nil {
 		return m, fmt.Errorf("%w: %w", errNoMeta, err)
 	}
-	if m.UUID.IsZero() || m.Incarnation == 0 || checkAddr(m.Raft, false) != nil || len(m.Client) > 255 {
+	if m.UUID.IsZero() || m.Incarnation == 0 || checkAddr(m.Raft, false) != nil || len(m.Client) > maxClientAddr {
 		return m, fmt.Errorf("%w: its facts are incomplete", errNoMeta)
 	}
 	return m, link.CheckLabel(m.Label)
@@ -164,7 +166,7 @@ func (g *gossip) NodeMeta(limit int) []byte {
 	self := n.self()
 	b, err := cbor.Marshal(gossipMeta{
 		UUID: self.UUID, Incarnation: self.Incarnation, Label: self.Label, Cluster: self.Cluster,
-		Raft: n.link.Addr(), Client: n.cfg.ClientAddr, Version: n.cfg.Version, Format: store.Format,
+		Raft: n.link.Addr(), Client: n.cfg.ClientAddr, Version: n.cfg.Version[:min(len(n.cfg.Version), maxGossipVersion)], Format: store.Format,
 		Expect: n.cfg.BootstrapExpect, HasData: n.hasData(),
 	})
 	if err != nil || len(b) > limit {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 )
 
 // boltTree walks the pages of a bbolt file before bbolt does. bbolt panics on some damage in a goroutine of its own, where
@@ -19,7 +18,7 @@ import (
 //	branch:  offset 4 | key length 4 | page 8                       data: key
 //	bucket:  root page 8 | sequence 8 | a leaf page, when root is 0
 type boltTree struct {
-	f        *os.File
+	f        io.ReaderAt
 	pageSize int64
 	high     uint64 // pages in use
 	seen     map[uint64]bool

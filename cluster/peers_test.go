@@ -1,0 +1,81 @@
+package cluster
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/cluster/store"
+)
+
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	me, a, b := store.NewUUID(), store.NewUUID(), store.NewUUID()
+	p := newPeers(me, dir)
+	at := func(raftAddr string) func(*peer) {
+		return func(k *peer) { k.Label, k.Raft, k.Alive = "x", raftAddr, true }
+	}
+	if p.learn(me, 1, at("me:1")) || p.learn(store.UUID{}, 1, at("none:1")) {
+		t.Error("it learned about itself, or nobody")
+	}
+	p.hear(a, 5, at("a:5"))
+	p.hear(a, 4, at("a:4"))
+	if k, _ := p.get(a); k.Raft != "a:5" || k.Incarnation != 5 {
+		t.Errorf("gossip of an earlier start was believed: %+v", k)
+	}
+	p.hear(a, 1<<60, at("forged:1"))
+	p.learn(a, 5, at("a:5"))
+	p.hear(a, 5, at("a:6"))
+	if addr, ok := p.locate(raft.ServerID(a.String())); !ok || addr != "a:6" {
+		t.Errorf("a forged start outlives a handshake: %s", addr)
+	}
+	p.missed(a, "a:1")
+	if _, ok := p.locate(raft.ServerID(a.String())); !ok {
+		t.Error("another address was missed")
+	}
+	p.missed(a, "a:6")
+	if _, ok := p.locate(raft.ServerID(a.String())); ok {
+		t.Error("a missed address is still believed")
+	}
+	p.learn(b, 2, func(k *peer) { k.Label, k.Raft, k.Gossip, k.Client = "b", "b:1", "b:2", "b:3" })
+	if err := p.save(); err != nil {
+		t.Fatal(err)
+	}
+	q := newPeers(me, dir)
+	if err := q.load(); err != nil {
+		t.Fatal(err)
+	}
+	if k, ok := q.get(b); !ok || k.Raft != "b:1" || k.Gossip != "b:2" || k.Client != "b:3" || k.Incarnation != 2 || k.Alive {
+		t.Errorf("after a restart: %+v", k)
+	}
+	if got := q.client(raft.ServerID(b.String())); got != "b:3" {
+		t.Errorf("client address %q", got)
+	}
+	if err := os.WriteFile(filepath.Join(dir, peersFile), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := newPeers(me, dir).load(); err == nil {
+		t.Error("a damaged file was read")
+	}
+}
+
+func TestPeersAreBounded(t *testing.T) {
+	t.Parallel()
+	p := newPeers(store.NewUUID(), "")
+	for range 3 * maxPeers {
+		p.learn(store.NewUUID(), 1, func(*peer) {})
+	}
+	if n := len(p.list()); n != maxPeers {
+		t.Errorf("%d peers, want %d", n, maxPeers)
+	}
+	q := newPeers(store.NewUUID(), "")
+	for range maxPeers {
+		q.learn(store.NewUUID(), 1, func(k *peer) { k.Alive = true })
+	}
+	if q.learn(store.NewUUID(), 1, func(*peer) {}) {
+		t.Error("room was made by dropping a live one")
+	}
+}
