@@ -266,7 +266,8 @@ func TestGossipHealsAfterALongCut(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var cuts []*cut
-	c := clustertest.Start(t, 3, clustertest.Options{Config: func(_ int, k *cluster.Config) {
+	c := clustertest.Start(t, 3, clustertest.Options{Config: func(i int, k *cluster.Config) {
+		steady(i, k)
 		cluster.SetGossip(k, func(m *memberlist.Config) {
 			inner, err := memberlist.NewNetTransport(&memberlist.NetTransportConfig{BindAddrs: []string{m.BindAddr}, BindPort: m.BindPort, Logger: m.Logger})
 			if err != nil {

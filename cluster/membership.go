@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -258,7 +259,9 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 		}
 	}
 	f := r.RemoveServer(target.ID, 0, changeWithin)
-	if err := wait(ctx, f); err != nil {
+	if err := wait(ctx, f); errors.Is(err, raft.ErrNotLeader) {
+		return n.notLeader()
+	} else if err != nil {
 		return &group.Error{Code: group.CodeTimeout, Message: fmt.Sprintf("remove node %s: %v", label, err), Unknown: true}
 	}
 	n.log.Info("a member was removed", "peer", label, "uuid", target.ID)
@@ -313,7 +316,9 @@ func (n *Node) Transfer(ctx context.Context, label string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferWithin)
 	defer cancel()
-	if err := wait(ctx, r.LeadershipTransferToServer(target.ID, target.Address)); err != nil {
+	if err := wait(ctx, r.LeadershipTransferToServer(target.ID, target.Address)); errors.Is(err, raft.ErrNotLeader) {
+		return n.notLeader()
+	} else if err != nil {
 		return &group.Error{Code: group.CodeTimeout, Message: fmt.Sprintf("leadership did not move to node %s: %v", to, err), Unknown: true}
 	}
 	t := time.NewTicker(5 * time.Millisecond)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
 	"github.com/quorate/quorate/cluster"
@@ -19,6 +20,13 @@ import (
 func TestMain(m *testing.M) {
 	// memberlist's Shutdown does not wait for a probe that is under way; it ends by its own deadline.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+}
+
+// steady makes elections so slow that none happens without a reason.
+func steady(_ int, k *cluster.Config) {
+	k.Raft = func(r *raft.Config) {
+		r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout = 3*time.Second, 3*time.Second, 3*time.Second
+	}
 }
 
 func bounded(t *testing.T) context.Context {
@@ -101,26 +109,28 @@ func TestTransfer(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{})
 	c.WaitVoters(3)
-	old := c.Leader()
-	if err := old.Transfer(bounded(t), old.Label()); err == nil || !strings.Contains(err.Error(), "leads already") {
+	to := func(label func(n *cluster.Node) string) error {
+		return c.AsLeader(func(n *cluster.Node) error { return n.Transfer(bounded(t), label(n)) })
+	}
+	if err := to((*cluster.Node).Label); err == nil || !strings.Contains(err.Error(), "leads already") {
 		t.Errorf("to itself: %v", err)
 	}
-	if err := old.Transfer(bounded(t), "nobody"); err == nil || !strings.Contains(err.Error(), "members are [") {
+	if err := to(func(*cluster.Node) string { return "nobody" }); err == nil || !strings.Contains(err.Error(), "members are [") {
 		t.Errorf("to nobody: %v", err)
 	}
-	if err := old.Transfer(bounded(t), ""); err != nil {
+	var old *cluster.Node
+	if err := c.AsLeader(func(n *cluster.Node) error { old = n; return n.Transfer(bounded(t), "") }); err != nil {
 		t.Fatal(err)
 	}
-	leader := c.Leader()
-	c.Until("another leader", func() bool { leader = c.Leader(); return leader != old })
-	var ge *group.Error
-	if err := old.Transfer(bounded(t), ""); !errors.As(err, &ge) || ge.Code != group.CodeNotLeader || ge.Leader == "" {
-		t.Errorf("by a follower: %v", err)
-	}
-	down := (c.Index(leader) + 1) % 3
+	c.Until("the old leader to know another", func() bool {
+		var ge *group.Error
+		err := old.Transfer(bounded(t), old.Label())
+		return errors.As(err, &ge) && ge.Code == group.CodeNotLeader && ge.Leader != ""
+	})
+	down := (c.Index(c.Leader()) + 1) % 3
 	label := c.Node(down).Label()
 	c.Kill(down)
-	if err := c.Leader().Transfer(bounded(t), label); err == nil || !strings.Contains(err.Error(), "does not answer") {
+	if err := to(func(*cluster.Node) string { return label }); err == nil || !strings.Contains(err.Error(), "does not answer") {
 		t.Errorf("to a dead node: %v", err)
 	}
 }
@@ -130,16 +140,19 @@ func TestRemovedNodeLearnsIt(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{})
 	c.WaitVoters(3)
-	leader := c.Leader()
-	out := (c.Index(leader) + 1) % 3
+	out := (c.Index(c.Leader()) + 1) % 3
 	label, uuid := c.Node(out).Label(), c.Node(out).UUID()
-	if err := leader.Remove(bounded(t), leader.Label()); err == nil || !strings.Contains(err.Error(), "transfer leadership") {
+	remove := func(label func(n *cluster.Node) string) error {
+		return c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), label(n)) })
+	}
+	if err := remove((*cluster.Node).Label); err == nil || !strings.Contains(err.Error(), "transfer leadership") {
 		t.Errorf("the leader itself: %v", err)
 	}
-	if err := leader.Remove(bounded(t), "nobody"); err == nil || !strings.Contains(err.Error(), "members are [") {
+	if err := remove(func(*cluster.Node) string { return "nobody" }); err == nil || !strings.Contains(err.Error(), "members are [") {
 		t.Errorf("nobody: %v", err)
 	}
-	if err := leader.Remove(bounded(t), label); err != nil {
+	c.AwayFrom(out)
+	if err := remove(func(*cluster.Node) string { return label }); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -171,11 +184,11 @@ func TestRemovedNodeLearnsIt(t *testing.T) {
 // TestRemovedWhileAway: C11, the node was down and could not hear it.
 func TestRemovedWhileAway(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, 3, clustertest.Options{})
+	c := clustertest.Start(t, 3, clustertest.Options{Config: steady})
 	c.WaitVoters(3)
 	out := (c.Index(c.Leader()) + 1) % 3
 	c.Kill(out)
-	if err := c.Leader().Remove(bounded(t), c.Label(out)); err != nil {
+	if err := c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), c.Label(out)) }); err != nil {
 		t.Fatal(err)
 	}
 	term := c.Leader().Group(0).Status().Term
@@ -200,15 +213,16 @@ func TestRemoveKeepsAMajority(t *testing.T) {
 	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{})
 	c.WaitVoters(3)
-	leader := c.Leader()
-	down, other := (c.Index(leader)+1)%3, (c.Index(leader)+2)%3
+	at := c.Index(c.Leader())
+	down, other := (at+1)%3, (at+2)%3
 	c.Kill(down)
-	err := leader.Remove(bounded(t), c.Label(other))
+	c.AwayFrom(other)
+	err := c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), c.Label(other)) })
 	var ge *group.Error
 	if !errors.As(err, &ge) || ge.Code != group.CodeFailedPrecondition || !strings.Contains(err.Error(), "no majority") {
 		t.Errorf("removing the last live follower: %v", err)
 	}
-	if err := leader.Remove(bounded(t), c.Label(down)); err != nil {
+	if err := c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), c.Label(down)) }); err != nil {
 		t.Errorf("removing the dead one: %v", err)
 	}
 	c.WaitVoters(2)
@@ -232,7 +246,7 @@ func TestWipedNodeIsRefusedUnderItsLabel(t *testing.T) {
 	if c.Node(out).Cluster() != "" {
 		t.Error("it is a member")
 	}
-	if err := c.Leader().Remove(bounded(t), c.Label(out)); err != nil {
+	if err := c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), c.Label(out)) }); err != nil {
 		t.Fatal(err)
 	}
 	c.WaitVoters(3)
@@ -305,7 +319,7 @@ func TestDamagedNodeStops(t *testing.T) {
 	if err := c.TryStart(out, 3); err == nil || !strings.Contains(err.Error(), path+" is damaged at log index") {
 		t.Fatalf("start on a damaged log: %v", err)
 	}
-	if err := c.Leader().Remove(bounded(t), c.Label(out)); err != nil {
+	if err := c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), c.Label(out)) }); err != nil {
 		t.Fatal(err)
 	}
 	c.Wipe(out)

@@ -12,6 +12,7 @@ package clustertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -21,11 +22,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"github.com/quorate/quorate/cluster"
+	"github.com/quorate/quorate/cluster/group"
 )
 
 // Patience is how long anything here waits for what it wants to see before it fails the test.
 const Patience = 30 * time.Second
+
+const election = 500 * time.Millisecond
 
 // Options of a cluster.
 type Options struct {
@@ -97,6 +103,10 @@ func (c *Cluster) TryStart(i, expect int) error {
 		NodeID: label(i), DataDir: s.dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0",
 		BootstrapExpect: expect, ClientAddr: fmt.Sprintf("127.0.0.1:%d", 20001+i), Version: "test", Logger: c.o.Logger,
 		Fatal: func(err error) { s.fatal <- err },
+		// Crowded machines, and the race detector, starve whole processes for longer than the product's 250 ms.
+		Raft: func(r *raft.Config) {
+			r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout = election, election, election/2
+		},
 	}
 	for j, o := range c.slots {
 		if j != i && o.gossip != "" {
@@ -240,6 +250,18 @@ func (c *Cluster) Leader() *cluster.Node {
 	return leader
 }
 
+// AsLeader has the leader do something, again with the next one when it was none any more.
+func (c *Cluster) AsLeader(f func(n *cluster.Node) error) error {
+	c.t.Helper()
+	var err error
+	c.Until("a leader that lasts", func() bool {
+		err = f(c.Leader())
+		var e *group.Error
+		return !errors.As(err, &e) || e.Code != group.CodeNotLeader && e.Code != group.CodeNoLeader
+	})
+	return err
+}
+
 // WaitReady waits until all running nodes are ready.
 func (c *Cluster) WaitReady() {
 	c.t.Helper()
@@ -293,3 +315,17 @@ func (c *Cluster) stopAll() {
 
 // Label is node i's label.
 func (c *Cluster) Label(i int) string { return label(i) }
+
+// AwayFrom has another node lead than node i.
+func (c *Cluster) AwayFrom(i int) {
+	c.t.Helper()
+	c.Until(fmt.Sprintf("another leader than node %d", i), func() bool {
+		n := c.Leader()
+		if c.Index(n) != i {
+			return true
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		return n.Transfer(ctx, "") == nil && c.Index(c.Leader()) != i
+	})
+}
