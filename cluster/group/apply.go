@@ -96,6 +96,8 @@ func (g *Group) settle(f *flight) {
 		case opDeal:
 			if len(leases) > 0 {
 				g.deliver(op.sub.consumer, leases)
+			} else if c := out[0].Code; c != fsm.OK && c != fsm.NotFound { // again and again, otherwise
+				d.block(op.sub, g.clock.Mono())
 			}
 		case opRelease:
 			delete(d.releasing, op.token)

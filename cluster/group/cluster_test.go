@@ -192,7 +192,7 @@ func pass(d time.Duration) { <-time.After(d) }
 func (c *cluster) leader() *node {
 	c.t.Helper()
 	var found *node
-	c.until(10*time.Second, "no leader", func() bool {
+	c.until(30*time.Second, "no leader", func() bool {
 		for _, nd := range c.nodes {
 			if !nd.stopped && nd.g.Status().Leader && nd.g.Raft().VerifyLeader().Error() == nil {
 				found = nd

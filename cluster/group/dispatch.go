@@ -167,12 +167,18 @@ func (d *dispatcher) unblock(now time.Duration) {
 
 // ready is how many messages of the queue a lease operation packed now could get, by the books.
 func (q *queue) ready(st *fsm.State) int64 {
-	if !q.known || st.QueueName(q.number) != q.name {
-		if q.number, q.known = st.QueueNumber([]byte(q.name)); !q.known {
-			return q.adding - q.reserved
-		}
+	if !q.find(st) {
+		return q.adding - q.reserved
 	}
 	return int64(st.Ready(q.number)) + q.adding - q.reserved
+}
+
+// find looks the queue's number up; false while it does not exist.
+func (q *queue) find(st *fsm.State) bool {
+	if !q.known || st.QueueName(q.number) != q.name {
+		q.number, q.known = st.QueueNumber([]byte(q.name))
+	}
+	return q.known
 }
 
 // foresee reads the entry under construction for what it will make ready in queues that somebody waits for, so that
@@ -229,6 +235,32 @@ func (d *dispatcher) expect(q *queue, op *flightOp, n int32) {
 	q.adding += int64(n)
 	op.queue, op.adds = q, n
 	d.mark(q)
+}
+
+// What is due is known to the state by time and not by queue: for this many queues with somebody waiting, an entry that
+// moves what is due carries leases for this many messages each.
+const (
+	dueQueues = 16
+	dueGuess  = 16
+)
+
+// foreseeDue has leases ride along with due moves. A wrong guess costs a lease operation that finds nothing.
+func (d *dispatcher) foreseeDue(st *fsm.State, f *flight) {
+	for _, q := range d.queues { // in an order that differs each time, so all get their turn
+		if len(f.due) == dueQueues {
+			return
+		}
+		if q.count == 0 || !q.find(st) {
+			continue
+		}
+		if s := st.Stats(q.number); s.Scheduled+s.Retrying+s.Leased == 0 {
+			continue
+		}
+		q.refs++
+		q.adding += dueGuess
+		f.due = append(f.due, q)
+		d.mark(q)
+	}
 }
 
 // giveBack appends releases of leases that reached nobody.

@@ -34,6 +34,7 @@ type flight struct {
 	number   uint64
 	data     []byte // as raft has it: the entry is known again by these bytes' address
 	ops      []flightOp
+	due      []*queue      // that something due may become ready in, each expecting dueGuess messages
 	deadline time.Duration // the earliest of its proposals; 0: none
 	packed   time.Duration // when it was proposed, on Clock.Mono
 }
@@ -61,7 +62,8 @@ func (fs *flights) begin() *flight {
 // recycle takes a flight back that is in the list no longer.
 func (fs *flights) recycle(f *flight) {
 	clear(f.ops)
-	f.ops, f.data, f.deadline = f.ops[:0], nil, 0
+	clear(f.due)
+	f.ops, f.due, f.data, f.deadline = f.ops[:0], f.due[:0], nil, 0
 	if len(fs.spare) < maxInFlight {
 		fs.spare = append(fs.spare, f)
 	}
@@ -80,6 +82,16 @@ func (fs *flights) match(data []byte) *flight {
 		}
 	}
 	return nil
+}
+
+// moveDue says whether an entry in flight already carries leases for what is due.
+func (fs *flights) moveDue() bool {
+	for _, f := range fs.list {
+		if len(f.due) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 func (fs *flights) find(number uint64) *flight {
@@ -103,6 +115,11 @@ func (fs *flights) remove(i int) *flight {
 func (g *Group) landed(f *flight) {
 	g.inFlight.Add(-1)
 	g.inFlightBytes.Add(-int64(len(f.data)))
+	g.unbook(f)
+}
+
+// unbook takes a flight off the queues' estimates. The state lock is held.
+func (g *Group) unbook(f *flight) {
 	for i := range f.ops {
 		op := &f.ops[i]
 		if op.sub != nil {
@@ -115,6 +132,11 @@ func (g *Group) landed(f *flight) {
 			g.dispatch.mark(q)
 			g.dispatch.drop(q)
 		}
+	}
+	for _, q := range f.due {
+		q.adding -= dueGuess
+		g.dispatch.mark(q)
+		g.dispatch.drop(q)
 	}
 }
 

@@ -151,29 +151,32 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 		}
 	}
 	d.foresee(g.st, pk, f)
+	due := g.isDue()
+	if due && d.waiting > 0 && (len(f.ops) > 0 || len(g.flights.list) == 0) && !g.flights.moveDue() {
+		d.foreseeDue(g.st, f)
+	}
 	pk.buf = d.giveBack(g.st, pk.buf, f)
 	pk.buf = d.deal(g.st, pk.buf, f, g.limits.EntryBytes)
-	if len(f.ops) == 0 && !g.tickDue() {
+	if len(f.ops) == 0 && (!due || len(g.flights.list) > 0) {
+		g.unbook(f)
 		g.flights.recycle(f)
 		return nil
 	}
+	g.inFlight.Add(1)
 	now, shift := g.time.stamp()
 	fsm.SetEntryTime(pk.buf, now, shift)
 	// The bytes belong to raft, its log cache and its followers from here on, for an unknown time: never used again.
 	f.data = slices.Clone(pk.buf)
 	f.packed = g.time.anchorM
 	g.flights.list = append(g.flights.list, f)
-	g.inFlight.Add(1)
 	g.inFlightBytes.Add(int64(len(f.data)))
 	g.metrics.packed(f)
 	return f
 }
 
-// tickDue says whether a bare entry is called for: something is due and nothing else is on its way that would see to it.
-func (g *Group) tickDue() bool {
-	if len(g.flights.list) > 0 {
-		return false
-	}
+// isDue says whether something is due. If nothing else is on its way that would see to it, that calls for an entry by
+// itself. The state lock is held.
+func (g *Group) isDue() bool {
 	due, ok := g.st.NextDue()
 	if !ok {
 		return false
