@@ -1,2 +1,103 @@
-// Package group is one Raft group on one node.
+// Package group is one Raft group on one node: its log's leader side, its state machine, and the memory that only a
+// leader has. A node owns groups; a group knows nothing of files, sockets, gossip or the client protocol. Clock, stores
+// and transport are parameters and the package builds for GOOS=wasip1, so that a whole cluster of groups can be run in one
+// process on made-up time.
+//
+// # The way of an operation
+//
+//	 doors ──Propose──▶ intake ──▶ proposer ──entry──▶ raft ═══▶ apply ──Complete──▶ doors
+//	        (encoded)   bounded    one goroutine        log,      (every node; the rest on the leader)
+//	                    queue       │   ▲               majority    │
+//	                                │   └── room, credit, ready ────┤
+//	                                ▼                               ▼
+//	                            dispatcher ◀──── ends of leases ── books ──Deliver──▶ connections
+//	                            who waits, with what window
+//
+// Propose puts operations, encoded by the door's goroutine, into the intake and returns. The proposer packs what has
+// arrived into an entry (64 KiB or 512 operations; a larger operation travels alone, none is split), adds what the leader
+// itself has to say, stamps log time last and gives the entry to raft. There is no timer in this path: while 8 entries are
+// in flight it waits, so entries grow under load, and with none in flight an operation goes at once. The apply pass, on
+// raft's state machine goroutine, applies the entry, completes the proposals in it, deals out what it leased, and flushes
+// each connection once.
+//
+// # Outcomes
+//
+// A proposal is completed exactly once, with outcomes or with an Error. An Error that is not Unknown is certain: the
+// operation is not in the log and never will be (not packed, or raft answered at its door). Everything else (leadership
+// lost, deadline after packing, a failed log, shutdown) is Unknown. An entry in flight is known again by the address of
+// its bytes, which raft hands to the state machine of the leader that proposed it and which nothing else uses while the
+// flight lasts: an entry of an earlier term that commits after its flight was given up finds nobody, so what was called
+// unknown is not called anything else later.
+//
+// Before an entry is proposed it is decoded once as every node will decode it. An operation that the log cannot carry is
+// refused to its sender: committed, it would stop all nodes at every start.
+//
+// # Leases that ride along
+//
+// The dispatcher holds, by queue, a ring of those who can be given messages: subscriptions with free window and pulls.
+// When the entry being packed will make messages ready there (enqueue, release, an ack's followers, due moves), or the
+// queue has some, lease operations go into the same entry, so that from enqueue to delivery there is one commit. What
+// entries in flight will add and take is kept in books beside the state; the books are an estimate, a lease exists when it
+// is applied, and the end of a flight takes its part out and has the queue looked at again. Every event that could let a
+// message go out (ready, window opened, flight ended, subscription made) marks the queue, and only a look at a marked
+// queue unmarks it: no wake-up is lost.
+//
+// Rounds give each waiter of a queue an even share, and queues take turns, at most 1,024 messages and 128 operations an
+// entry. The window of a subscription is counted from the state when it is made and from lease and end of lease after
+// that, so it is exact. A lease that cannot be delivered (connection gone, no room) is given back in the next entry, free;
+// what was delivered and not started is given back when the connection goes; what was started stays with its worker.
+//
+// # Leadership
+//
+//	          elected            barrier applied,          lost, term changed,
+//	following ───────▶ beginning first op written ▶ serving ─────────────────▶ following
+//	                       │  fails: look again                (stop: the same, after a farewell)
+//
+// Raft's leadership channel may drop values, so it only means "look". Beginning waits for a barrier: entries of earlier
+// terms are in the state before anything is answered. An empty log first gets the cluster's id. On loss the intake is
+// refused, flights are unknown, sessions are redirected and the dispatcher forgets everything; the next leader learns it
+// from resumed sessions and the state. A leader that commits nothing of what it proposes for 10 s (a hanging disk, a
+// transfer that raft does not end, hashicorp/raft#696) hands over or, failing that, asks for the end of the process.
+//
+// # Reads
+//
+// A linearizable read waits for one confirmation of leadership, shared by all that came before it began, in the term whose
+// barrier has passed, and until the state has what was committed when it began. Raft's applied index counts what was handed
+// to the state machine, so the group counts for itself. Stale reads take the state as it is.
+//
+// # Time
+//
+// Log time T is made by the leader: from (T, monotonic clock) of the last entry that it applied live, by its monotonic
+// clock, with 5 % of slew towards its wall clock. A leader's anchor is its own last stamp, not the last apply: under load
+// entries are applied long after they were stamped, and T would run slow. A process that has seen no live entry since its
+// start jumps to its wall clock and says by how much (Shift), by which leases are prolonged. Entries up to the log's last
+// index at the start count as replayed. What is due is driven by a timer here; an idle group writes nothing.
+//
+// # Invariants
+//
+//   - mu guards the state and all leader memory; intake.mu the intake. Neither is taken under the other.
+//   - Log.Data is shared with raft, its cache and followers for an unknown time: never changed, never used again.
+//   - inFlight ≤ Limits.InFlight, its bytes ≤ Limits.InFlightBytes plus one entry; what waits is bounded by count and bytes.
+//   - sum over subscriptions of out = live leases of attached consumers; reserved = what flights have reserved.
+//   - A token in releases or releasing is on its way back exactly once.
+//   - After Fatal nothing is applied, answered with success or snapshotted.
+//   - Each goroutine ends in Stop, in this order: farewell to sessions, flights, leadership, loops, raft, state.
+//
+// # Decisions
+//
+//   - 2026-11: completion by the apply pass and not by futures: a future is a channel and a wake-up an entry, and its
+//     goroutine would contend with the apply pass for the state. Futures are watched by one goroutine, for errors only.
+//   - 2026-11: one lock over state and leader memory. The apply pass needs both at every operation; two locks would be taken
+//     together always. The proposer takes it once an entry, doors for a subscription or a read.
+//   - 2026-11: entries are not recycled. The log cache and a follower's pipeline hold the bytes for an unknown time.
+//   - 2026-11: a pull's empty answer is given after a leader check and writes nothing: polling does not grow the log. A pull
+//     of a queue that does not exist goes through the log, which says so.
+//   - 2026-11: a connection without room pauses its subscription for 100 ms. Leasing and giving back would otherwise turn in
+//     the log as fast as entries commit.
+//   - 2026-11: a second connection of a session takes it over and its subscriptions lie dormant until resumed, rather than
+//     being given back: the client has come back before its first connection was known to be dead, and still holds them.
+//   - 2026-11: a subscription may be made before its queue exists: workers start before producers.
+//   - 2026-11: raft's ShutdownOnRemove is off. What a removed member does is the node's to say, and a raft that stops by itself
+//     can thus only be a failure.
+//   - 2026-11: the watch over wall clocks against the voters' median (10 s) is not here yet.
 package group
