@@ -5,13 +5,13 @@
 //
 // # The way of an operation
 //
-//	 doors ──Propose──▶ intake ──▶ proposer ──entry──▶ raft ═══▶ apply ──Complete──▶ doors
-//	        (encoded)   bounded    one goroutine        log,      (every node; the rest on the leader)
-//	                    queue       │   ▲               majority    │
-//	                                │   └── room, credit, ready ────┤
-//	                                ▼                               ▼
-//	                            dispatcher ◀──── ends of leases ── books ──Deliver──▶ connections
-//	                            who waits, with what window
+//	doors ──Propose──▶ intake ──▶ proposer ──entry──▶ raft ═══▶ apply ──Complete──▶ doors
+//	       (encoded)   bounded    one goroutine        log,      (every node; the rest on the leader)
+//	                   queue       │   ▲               majority    │
+//	                               │   └── room, credit, ready ────┤
+//	                               ▼                               ▼
+//	                           dispatcher ◀──── ends of leases ── books ──Deliver──▶ connections
+//	                           who waits, with what window
 //
 // Propose puts operations, encoded by the door's goroutine, into the intake and returns. The proposer packs what has
 // arrived into an entry (64 KiB or 512 operations; a larger operation travels alone, none is split), adds what the leader
