@@ -107,6 +107,9 @@ func (c *Client) submit(cl *call) error {
 			return &Error{Code: wire.CodeOverloaded, Message: "65536 acks without an answer: wait for some", Retry: true}
 		}
 		c.acks++
+		c.settlingLocked(cl.ack.Token)
+	} else if cl.settles != "" {
+		c.settlingLocked(cl.settles)
 	}
 	c.queueLocked(cl)
 	c.mu.Unlock()

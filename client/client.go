@@ -43,6 +43,7 @@ type Client struct {
 	hopeless    error      // why Open cannot succeed
 	conn        *conn      // attached to the session; nil while there is none
 	lastErr     error      // of the last attempt to connect
+	saidLost    bool       // that there is no connection has been logged
 	session     string
 	sessionGone bool  // the server does not know it
 	sessionUsed int64 // c.now() of the last numbered request

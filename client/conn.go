@@ -197,7 +197,7 @@ func (c *Client) install(cn *conn, session string) {
 	defer c.mu.Unlock()
 	c.session, c.sessionUsed = session, c.now()
 	c.watchDeadline(c.sessionUsed + int64(sessionRefresh))
-	c.conn, c.attached, c.lastErr = cn, true, nil
+	c.conn, c.attached, c.lastErr, c.saidLost = cn, true, nil, false
 	c.again = fifo{} // what it held is in the ring as well
 	c.trimRingLocked()
 	for _, cl := range c.ring[c.ringHead:] {

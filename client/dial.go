@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/url"
 	"slices"
@@ -282,6 +283,11 @@ func (c *Client) pause(d time.Duration) bool {
 
 func (c *Client) notConnected(err error, hopeless bool) {
 	c.mu.Lock()
+	level := slog.LevelDebug
+	if !c.saidLost {
+		level = slog.LevelInfo // the first of a row
+	}
+	c.saidLost = true
 	c.lastErr = err
 	if hopeless && !c.attached {
 		c.hopeless = err
@@ -289,6 +295,6 @@ func (c *Client) notConnected(err error, hopeless bool) {
 	}
 	c.mu.Unlock()
 	if c.life.Err() == nil {
-		c.log.Info("not connected", "err", err)
+		c.log.Log(c.life, level, "not connected", "err", err)
 	}
 }

@@ -154,7 +154,7 @@ func (s *subscription) confirmed(cn *conn, lost []string, err error) {
 		s.known, s.live = true, true
 		for _, t := range lost {
 			if l := c.leases[t]; l != nil && l.s == s {
-				c.loseLocked(l, errLost, &rs)
+				c.toldLostLocked(l, &rs)
 			}
 		}
 		s.upLocked()
@@ -283,6 +283,16 @@ func (c *Client) extendLocked(l *lease) {
 	c.queueLocked(cl)
 }
 
+// toldLostLocked: the server says that a lease is not live. Where its ack, nack or release is under way, that is no
+// news: it may have ended the lease, its answer being lost, and sending it again will tell.
+func (c *Client) toldLostLocked(l *lease, rs *[]run) {
+	if l.state == leaseSettling {
+		l.extendAt = 0
+		return
+	}
+	c.loseLocked(l, errLost, rs)
+}
+
 // loseLocked takes a lease as lost. A handler's context is cancelled; its lease stays in the table until it returns.
 func (c *Client) loseLocked(l *lease, why error, rs *[]run) {
 	if l.lost != nil || l.state == leaseOver {
@@ -320,23 +330,29 @@ func (c *Client) dropLeaseLocked(l *lease) {
 	s.out = s.out[:last]
 }
 
+// settlingLocked: an ack, nack or release of a token is on its way for the user of Subscribe.
+func (c *Client) settlingLocked(token string) {
+	if l := c.leases[token]; l != nil && l.s.cons == nil {
+		l.state = leaseSettling
+	}
+}
+
 // settledLocked: the ack, nack or release of a token has ended.
 func (c *Client) settledLocked(token string, err error) {
 	l := c.leases[token]
-	if l == nil {
-		return
-	}
-	if l.s.cons != nil && l.state == leaseSettling {
+	if l == nil || (l.s.cons != nil && l.state == leaseSettling) {
 		return // the consumer's own settling ends it
 	}
 	var e *Error
-	if err == nil || (errors.As(err, &e) && !e.Unknown &&
-		(e.Code == wire.CodeLeaseLost || e.Code == wire.CodeNotFound || e.Code == wire.CodeCancelled)) {
-		if l.s.cons != nil {
-			l.lost = errSettled // by hand, while the handler runs: nothing is left to do when it returns
-			return
-		}
+	over := err == nil || (errors.As(err, &e) && !e.Unknown &&
+		(e.Code == wire.CodeLeaseLost || e.Code == wire.CodeNotFound || e.Code == wire.CodeCancelled))
+	switch {
+	case l.s.cons == nil && over:
 		c.dropLeaseLocked(l)
+	case l.s.cons == nil:
+		l.state = leaseRunning // the lease is still the user's
+	case over:
+		l.lost = errSettled // by hand, while the handler runs: nothing is left to do when it returns
 	}
 }
 
@@ -346,7 +362,7 @@ func (c *Client) gone(g *wire.LeaseGone) {
 	var rs []run
 	for _, t := range g.Tokens {
 		if l := c.leases[t]; l != nil && l.s.num == g.Sub {
-			c.loseLocked(l, errLost, &rs)
+			c.toldLostLocked(l, &rs)
 		}
 	}
 	c.mu.Unlock()
