@@ -147,10 +147,23 @@ func TestCompaction(t *testing.T) {
 		}
 	}
 	full := r.s.Memory().ArenaHeld
+	// Results, histories and workers lie in between, and move too.
+	var done, failed []ID
 	for left := n - len(keep); left > 0; {
+		r.ok(&Lease{Queue: []byte("q"), Consumer: someone, Worker: fmt.Append(nil, "worker ", left), Max: 100})
 		var ops []Op
-		for _, tok := range r.lease(200) {
-			ops = append(ops, &Ack{Token: tok})
+		for i, l := range r.fx.Leases {
+			id := l.Token.Message
+			switch i {
+			case 0:
+				done = append(done, id)
+				ops = append(ops, &Ack{Token: l.Token, HasResult: true, Result: Result{Output: []byte(id.String())}})
+			case 1:
+				failed = append(failed, id)
+				ops = append(ops, &Nack{Token: l.Token, Error: []byte(id.String()), DelayMillis: 1e6})
+			default:
+				ops = append(ops, &Ack{Token: l.Token})
+			}
 			left--
 		}
 		r.apply(ops...)
@@ -170,6 +183,15 @@ func TestCompaction(t *testing.T) {
 		in := r.info(id)
 		if !bytes.Equal(in.Body, body(i*20)) {
 			t.Fatalf("message %d has another body", i*20)
+		}
+	}
+	for _, id := range done {
+		r.wantResult(id.String(), id.String())
+	}
+	for _, id := range failed {
+		in := r.info(id)
+		if string(in.Error) != id.String() || !bytes.HasPrefix(in.History[0].Worker, []byte("worker ")) {
+			t.Fatalf("message %s failed with %q of %q", id, in.Error, in.History[0].Worker)
 		}
 	}
 	b := restored(t, snapshot(t, r.s))

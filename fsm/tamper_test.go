@@ -1,0 +1,173 @@
+package fsm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/quorate/quorate/fsm/table"
+)
+
+// slotOf is the slot of some message in a state.
+func (r *rig) slotOf(st MessageState) int32 {
+	r.t.Helper()
+	at := none
+	r.s.messages.Each(func(i int32, m *message) bool {
+		if m.state == st && r.s.alive(m) {
+			at = i
+		}
+		return at == none
+	})
+	if at == none {
+		r.t.Fatalf("no message in state %d", st)
+	}
+	return at
+}
+
+func (r *rig) sideOf(st MessageState) *side {
+	return r.s.sides.Mut(r.s.messages.Get(r.slotOf(st)).side)
+}
+
+func firstOf[T any](p *table.Pages[T]) *T {
+	at := none
+	p.Each(func(i int32, _ *T) bool { at = i; return false })
+	return p.Mut(at)
+}
+
+// tampered are ways to break a state; want is in what Check says, and where restore is set, in what Restore says of its
+// snapshot.
+var tampered = []struct {
+	name          string
+	do            func(r *rig)
+	want, restore string
+}{
+	{"ready count", func(r *rig) { r.s.tallies.Mut(0).ready++ }, "ready, a scan finds", ""},
+	{"scheduled count", func(r *rig) { r.s.tallies.Mut(0).scheduled++ }, "scheduled, a scan finds", ""},
+	{"bytes", func(r *rig) { r.s.tallies.Mut(0).bytes-- }, "bytes, a scan finds", ""},
+	{"group count", func(r *rig) { r.s.groupCount++ }, "messages of the group", ""},
+	{"list link", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).prev = 5 }, "has prev 5", ""},
+	{"list tail", func(r *rig) { r.s.queues[0].ready[4].tail = none }, "tail is -1", ""},
+	{"list ring", func(r *rig) { q := r.s.queues[0]; r.s.messages.Mut(q.ready[4].tail).next = q.ready[4].head }, "in queue \"q\" ready and in", ""},
+	{"filled bits", func(r *rig) { r.s.queues[0].filled ^= 1 << 4 }, "filled", ""},
+	{"lost message", func(r *rig) { r.s.queues[0].ready[4] = emptyList }, "is linked: false", ""},
+	{"state", func(r *rig) { r.s.messages.Mut(r.slotOf(StateScheduled)).state = StateReady }, "does not belong", ""},
+	{"no state", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).state = 9 }, "does not belong", "is in state 9"},
+	{"priority", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).priority = 12 }, "does not belong", "fields out of range"},
+	{"place", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).place = r.s.places + 1 }, "", "fields out of range"},
+	{"no place", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).place = 0 }, "does not belong", "not its own"},
+	{"flags", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).flags = 8 }, "", "fields out of range"},
+	{"bits", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).bits = 0xff }, "damaged blob", "fields out of range"},
+	{"enqueued", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).enqueued = -1 }, "", "time -1"},
+	{"due", func(r *rig) { r.sideOf(StateScheduled).due++ }, "due: message", ""},
+	{"due far", func(r *rig) { r.sideOf(StateScheduled).due = maxInstant + 1 }, "due: message", "time"},
+	{"deadline", func(r *rig) { r.sideOf(StateLeased).due++ }, "leases: message", ""},
+	{"lease zero", func(r *rig) { r.sideOf(StateLeased).lease = ID{} }, "has worker", "does not fit its state"},
+	{"lease twice", func(r *rig) {
+		l := r.sideOf(StateLeased).lease
+		r.s.sides.Each(func(i int32, sd *side) bool {
+			if sd.consumer != none {
+				r.s.sides.Mut(i).lease = l
+			}
+			return true
+		})
+	}, "out of place", "is there twice"},
+	{"lease end", func(r *rig) { r.sideOf(StateLeased).end = endNack }, "", "does not fit its state"},
+	{"lease end out of range", func(r *rig) { r.sideOf(StateLeased).end = 99 }, "", "lease out of range"},
+	{"free returns", func(r *rig) { r.sideOf(StateLeased).free = 99 }, "", "lease out of range"},
+	{"reason", func(r *rig) { r.sideOf(StateDead).reason = ReasonNone }, "dead: message", "does not fit its state"},
+	{"failed at", func(r *rig) { r.sideOf(StateDead).due += 1e9 }, "clock", ""},
+	{"heap position", func(r *rig) { r.sideOf(StateScheduled).heapPos = none }, "of a heap", ""},
+	{"history", func(r *rig) { r.s.arena.Get(r.sideOf(StateRetrying).history)[0] = 200 }, "damaged history", "damaged history"},
+	{"history's owner", func(r *rig) { r.s.arena.SetOwner(r.sideOf(StateRetrying).history, 3) }, "belongs to owner", ""},
+	{"leaked blob", func(r *rig) { r.s.arena.PutBytes(1, make([]byte, 100)) }, "arena holds", ""},
+	{"side of another", func(r *rig) { r.sideOf(StateLeased).message = r.slotOf(StateReady) }, "do not know each other", ""},
+	{"no side", func(r *rig) { r.s.messages.Mut(r.slotOf(StateScheduled)).side = none }, "has no side", "lacks what its state"},
+	{"id index", func(r *rig) { i := r.slotOf(StateReady); r.s.byID.Delete(hashID(r.s.messages.Get(i).id), i) }, "not found by its id", ""},
+	{"queue names", func(r *rig) { r.s.names[0], r.s.names[1] = r.s.names[1], r.s.names[0] }, "out of order", ""},
+	{"queue index", func(r *rig) { r.s.queueByName.Delete(hashText(0, []byte("q")), 0) }, "not found by name", ""},
+	{"clock position", func(r *rig) { r.s.queues[0].clockPos[clockDue] = 7 }, "which is elsewhere", ""},
+	{"consumer count", func(r *rig) { firstOf(&r.s.consumers).count++ }, "a walk finds", ""},
+	{"consumer name", func(r *rig) { firstOf(&r.s.consumers).who.Sub++ }, "is not found", ""},
+	{"worker count", func(r *rig) { firstOf(&r.s.workers).count++ }, "uses, a scan finds", ""},
+	{"dedup count", func(r *rig) { r.s.tallies.Mut(0).dedups++ }, "dedup keys, a scan finds", ""},
+	{"dedup key", func(r *rig) { firstOf(&r.s.dedups).key[3]++ }, "dedup key of", ""},
+	{"dedup end", func(r *rig) { firstOf(&r.s.dedups).end = -4 }, "", "time -4"},
+	{"result bytes", func(r *rig) { r.s.tallies.Mut(1).resultBytes++ }, "results of", ""},
+	{"result id", func(r *rig) { firstOf(&r.s.results).id.Lo++ }, "is not found", ""},
+	{"result hash", func(r *rig) { firstOf(&r.s.results).task[0]++ }, "another task's hash", "another task's hash"},
+	{"result flags", func(r *rig) { firstOf(&r.s.results).flags = 64 }, "flags that do not fit", "flags that do not fit"},
+	{"result origin", func(r *rig) { firstOf(&r.s.results).flags = resultOrigin | resultHasTask }, "origin", "origin that is no id"},
+	{"result blob", func(r *rig) { r.s.arena.Get(firstOf(&r.s.results).blob)[0] = 0xff }, "damaged blob", "damaged blob"},
+	{"result sequence", func(r *rig) { firstOf(&r.s.results).seq = r.s.resultSeq + 1 }, "is past", "result"},
+	{"tombstone count", func(r *rig) { r.s.tallies.Mut(0).tombs++ }, "tombstones", ""},
+	{"tombstone id", func(r *rig) { firstOf(&r.s.tombs).id.Lo++ }, "tombstone of", ""},
+	{"tombstone outcome", func(r *rig) { firstOf(&r.s.tombs).ends++ }, "", "has outcome 2"},
+	{"tombstone order", func(r *rig) { firstOf(&r.s.tombs).ends += 1 << 30 }, "", "out of order"},
+	{"tombstones over", func(r *rig) { r.s.lim.tombstones = 0 }, "want at most 0", ""},
+	{"session id", func(r *rig) { firstOf(&r.s.sessions).id.Lo++ }, "is not found", ""},
+	{"session count", func(r *rig) { firstOf(&r.s.sessions).count += 5000 }, "outcomes", "session"},
+	{"outcome below low", func(r *rig) { firstOf(&r.s.sessions).low = 1 << 40 }, "out of place", "out of place"},
+	{"outcome order", func(r *rig) { r.s.memos.Mut(firstOf(&r.s.sessions).oldest).number += 500 }, "out of place", "out of place"},
+	{"outcome flags", func(r *rig) { firstOf(&r.s.memos).flags = 99 }, "", "out of place"},
+	{"session bytes", func(r *rig) { r.s.lim.sessionBytes = 10 }, "want at most 10", ""},
+	{"queue total", func(r *rig) { r.s.tallies.Mut(0).acked = -1 }, "", "negative total"},
+	{"queue option", func(r *rig) { r.s.queues[0].meta.options.LeaseMillis = 1 }, "", "options that are out of range"},
+	{"queue name", func(r *rig) { r.s.queues[0].meta.name = "?" }, "queue", "is not valid or there twice"},
+	{"queue number", func(r *rig) { r.s.queueNumbers = 1 }, "", "queue number"},
+	{"places", func(r *rig) { r.s.places = 1 << 60 }, "", "counters"},
+	{"same task id twice", func(r *rig) {
+		a, b := none, none
+		r.s.messages.Each(func(i int32, m *message) bool {
+			switch {
+			case m.queue != 0 || !r.s.alive(m):
+			case b == none && m.bits&hasTask != 0:
+				b = i
+			default:
+				a = i
+			}
+			return true
+		})
+		r.s.messages.Mut(a).body, r.s.messages.Mut(a).bits = r.s.messages.Get(b).body, r.s.messages.Get(b).bits
+	}, "belongs to owner", "same task id"},
+	{"time", func(r *rig) { r.s.now = -1 }, "", "snapshot of T -1"},
+	{"shift", func(r *rig) { r.s.shift = r.s.now + 1 }, "", "with shift"},
+}
+
+// TestTampered breaks a good state in many ways: Check finds each, and where it shows in a snapshot, Restore refuses it.
+func TestTampered(t *testing.T) {
+	for _, c := range tampered {
+		t.Run(c.name, func(t *testing.T) {
+			r := goldenRig(t)
+			if r.s.tombs.Len() < 2 {
+				r.ok(&Ack{Token: r.info(r.s.messages.Get(r.slotOf(StateLeased)).id).Token})
+				r.tick(1)
+				r.put(text("x"))
+				r.ok(&Ack{Token: r.lease1()})
+			}
+			r.quiet = true
+			c.do(r)
+			err := r.s.Check()
+			if c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Fatalf("Check: %v, want something of %q", err, c.want)
+			}
+			if c.restore == "" {
+				return
+			}
+			v := r.s.View()
+			defer v.Release()
+			var b bytes.Buffer
+			if _, err := v.WriteTo(&b); err != nil {
+				t.Fatal(err)
+			}
+			s, err := Restore(3, &b)
+			if err == nil {
+				s.Close()
+			}
+			if !errors.Is(err, ErrFormat) || !strings.Contains(fmt.Sprint(err), c.restore) {
+				t.Fatalf("Restore: %v, want something of %q", err, c.restore)
+			}
+		})
+	}
+}
