@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/gorilla/websocket"
@@ -72,4 +73,92 @@ func BenchmarkDoor(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkCycle is enqueue, delivery and ack of a message of 256 bytes through the doors of one real group in memory, with
+// both clients in the same process: what a node without disks and followers costs, and half as much again for the clients.
+func BenchmarkCycle(b *testing.B) {
+	n := stations(b, 1, Config{})[0]
+	worker, _ := session(b, n.addr)
+	producer := connect(b, n.addr)
+	var ok wire.OK
+	worker.ask(wire.TypeSubscribe, &wire.Subscribe{Sub: 1, Queue: "q", Credit: 2000}, wire.TypeOK, &ok)
+	const frames = 64
+	var msg []byte
+	for i := range frames {
+		msg = wire.AppendFrame(msg, wire.TypeEnqueue, uint64(i+300), &wire.Enqueue{Queue: "q", Messages: []wire.Message{{Body: make(wire.Bytes, 256)}}})
+	}
+	rounds := b.N/frames + 1
+	b.ReportAllocs()
+	b.ResetTimer()
+	done := make(chan struct{})
+	go func() { // the producer: four messages of 64 frames under way
+		defer close(done)
+		window := make(chan struct{}, 4)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			for got := 0; got < rounds*frames; {
+				_, r, err := producer.ws.ReadMessage()
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				for len(r) > 0 {
+					if _, r, err = wire.Next(r); err != nil {
+						b.Error(err)
+						return
+					}
+					if got++; got%frames == 0 {
+						<-window
+					}
+				}
+			}
+		}()
+		for i := range rounds {
+			window <- struct{}{}
+			for j := range frames { // tags are unique among those under way
+				binary.BigEndian.PutUint16(msg[j*len(msg)/frames+3:], uint16(300+(i*frames+j)%5000))
+			}
+			if err := producer.ws.WriteMessage(websocket.BinaryMessage, msg); err != nil {
+				b.Error(err)
+				return
+			}
+		}
+		<-answered
+	}()
+	acked, tag := 0, uint64(300)
+	var d wire.Delivery
+	var strings wire.Strings
+	var out []byte
+	for acked < rounds*frames {
+		_, r, err := worker.ws.ReadMessage()
+		if err != nil {
+			b.Fatal(err)
+		}
+		out = out[:0]
+		for len(r) > 0 {
+			var f wire.Raw
+			if f, r, err = wire.Next(r); err != nil {
+				b.Fatal(err)
+			}
+			if f.Type == wire.TypeAcked {
+				acked++
+				continue
+			}
+			if err := f.DecodeWith(&d, &strings); err != nil {
+				b.Fatal(err)
+			}
+			for _, m := range d.Messages {
+				tag++
+				out = wire.AppendFrame(out, wire.TypeAck, tag, &wire.Ack{Token: m.Token})
+			}
+		}
+		if len(out) > 0 {
+			if err := worker.ws.WriteMessage(websocket.BinaryMessage, out); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	<-done
 }

@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/cluster"
@@ -46,6 +47,9 @@ type Session interface {
 func NodeBroker(n *cluster.Node) Broker { return nodeBroker{n} }
 
 type nodeBroker struct{ *cluster.Node }
+
+// Cluster is the node's without dashes, as the protocol has it.
+func (b nodeBroker) Cluster() string { return strings.ReplaceAll(b.Node.Cluster(), "-", "") }
 
 func (b nodeBroker) Group(number uint16) Group { return nodeGroup{b.Node.Group(number)} }
 

@@ -44,7 +44,7 @@ func TestNode(t *testing.T) {
 	var is wire.ClusterIs
 	p.ask(wire.TypeClusterStatus, &wire.ClusterStatus{}, wire.TypeClusterIs, &is)
 	if is.Leader != "dev" || len(is.Nodes) != 1 || is.Nodes[0].ID != "dev" || is.Nodes[0].Role != "leader" || is.Nodes[0].ClientAddr != "127.0.0.1:7340" ||
-		is.Nodes[0].Version != "v0" || is.Cluster != n.Cluster() || is.At.Index == 0 {
+		is.Nodes[0].Version != "v0" || len(is.Cluster) != 32 || is.Cluster != NodeBroker(n).Cluster() || is.At.Index == 0 {
 		t.Errorf("cluster is %+v", is)
 	}
 	var v wire.Verified

@@ -32,7 +32,7 @@ type Config struct {
 
 	OutBytes      int // bytes a connection may owe its peer, half of it deliveries, half answers, each passed by one frame or batch at most, and as much again in the writer's hand; default 16 MiB or four frames, whichever is more
 	MaxUnderWay   int // unanswered requests a connection may have; default 32,768
-	MaxSlow       int // of them, waits and reads at once; default 256
+	MaxSlow       int // of them, waits and reads at once; default 1,024
 	MetricQueues  int // queues with their own series in /metrics; default 1,000
 	MaxHTTPHeader int // bytes of an HTTP head; default 16 KiB
 }
@@ -98,7 +98,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.MaxConnections, 10000, "MaxConnections"},
 		{&c.OutBytes, max(16<<20, 4*frame), "OutBytes"},
 		{&c.MaxUnderWay, 32768, "MaxUnderWay"},
-		{&c.MaxSlow, 256, "MaxSlow"},
+		{&c.MaxSlow, 1024, "MaxSlow"},
 		{&c.MetricQueues, 1000, "MetricQueues"},
 		{&c.MaxHTTPHeader, 16 << 10, "MaxHTTPHeader"},
 	} {

@@ -341,25 +341,52 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// A peer that asks and never reads is cut off when what it is owed passes the bound, and told so if it comes back to
-// reading in time.
+// A peer that asks and never reads is cut off: when what it is owed passes the bound, and it is told so if it comes back
+// to reading in time; or when a write to it does not end.
 func TestSlowReader(t *testing.T) {
-	s, addr := doors(t, Config{OutBytes: 64 << 10, WriteTimeout: 500 * time.Millisecond})
-	bystander := connect(t, addr)
-	p := connect(t, addr)
-	var m []byte
-	for i := range 1000 {
-		m = wire.AppendFrame(m, wire.TypeEnqueue, uint64(i+10), &wire.Enqueue{Queue: "q", Messages: make([]wire.Message, 100)})
+	for _, tc := range []struct {
+		what string
+		cfg  Config
+		code int // when it reads again; 0: the connection is just gone
+	}{
+		{"closed", Config{OutBytes: 64 << 10, WriteTimeout: patience}, CloseSlowConsumer},
+		{"stalled", Config{OutBytes: 64 << 20, WriteTimeout: 50 * time.Millisecond}, 0},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			s, addr := doors(t, tc.cfg)
+			bystander := connect(t, addr)
+			p := connect(t, addr)
+			asked := make(chan struct{})
+			go func() { // 350 KB of answers a round: more than any socket buffer holds in the end
+				defer close(asked)
+				tag := uint64(10)
+				for range 100 {
+					var m []byte
+					for range 100 {
+						tag++
+						m = wire.AppendFrame(m, wire.TypeEnqueue, tag, &wire.Enqueue{Queue: "q", Messages: make([]wire.Message, 1000)})
+					}
+					if p.ws.WriteMessage(websocket.BinaryMessage, m) != nil {
+						return
+					}
+				}
+			}()
+			waitFor(t, func() bool {
+				_, text, _ := get(t, "http://"+addr+"/metrics")
+				return strings.Contains(text, `quorate_slow_consumers_total{what="`+tc.what+`"} 1`)
+			})
+			if tc.code != 0 {
+				if code, text, _ := p.closed(); code != tc.code {
+					t.Errorf("closed with %d %q", code, text)
+				}
+			}
+			_ = p.ws.Close()
+			<-asked
+			waitFor(t, func() bool { return len(s.all()) == 1 })
+			var rep wire.Enqueued
+			bystander.ask(wire.TypeEnqueue, one("x"), wire.TypeEnqueued, &rep)
+		})
 	}
-	_ = p.ws.NetConn().SetWriteDeadline(time.Now().Add(patience))
-	for range 100 { // 350 KB of answers a round: more than any socket buffer holds in the end
-		if err := p.ws.WriteMessage(websocket.BinaryMessage, m); err != nil {
-			break
-		}
-	}
-	waitFor(t, func() bool { return len(s.all()) == 1 })
-	var rep wire.Enqueued
-	bystander.ask(wire.TypeEnqueue, one("x"), wire.TypeEnqueued, &rep)
 }
 
 // waitFor polls a condition that nothing signals.

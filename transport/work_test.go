@@ -294,6 +294,25 @@ func TestLeaseGone(t *testing.T) {
 	}
 }
 
+// A pull whose connection goes: the message comes to the next one, and it cost nothing.
+func TestPullOfTheGone(t *testing.T) {
+	n := stations(t, 1, Config{})[0]
+	q, _ := session(t, n.addr)
+	q.enqueue("q", wire.Message{Body: wire.Bytes("first")})
+	first := q.pull("q")
+	p, _ := session(t, n.addr)
+	p.send(wire.TypeLease, 100, &wire.Lease{Queue: "q", Max: 1, WaitMillis: 60_000})
+	p.refused(wire.TypeTask, &wire.TaskGet{Task: wire.TaskRef{Queue: "q", TaskID: "nope"}}, wire.CodeNotFound) // the pull has been read
+	_ = p.ws.Close()
+	waitFor(t, func() bool { return len(n.doors.all()) == 1 })
+	q.enqueue("q", wire.Message{Body: wire.Bytes("second")})
+	if d := q.pull("q"); string(d.Body) != "second" || d.Attempt != 1 {
+		t.Errorf("got %+v", d)
+	}
+	var acked wire.Acked
+	q.ask(wire.TypeAck, &wire.Ack{Token: first.Token}, wire.TypeAcked, &acked)
+}
+
 func TestPullWaits(t *testing.T) {
 	n := stations(t, 1, Config{})[0]
 	p, _ := session(t, n.addr)
