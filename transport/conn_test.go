@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -353,18 +354,27 @@ func TestSlowReader(t *testing.T) {
 		{"stalled", Config{OutBytes: 64 << 20, WriteTimeout: 50 * time.Millisecond}, 0},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			s, addr := doors(t, tc.cfg)
+			b := leading()
+			cfg := tc.cfg
+			cfg.Broker = b
+			s, addr := doors(t, cfg)
 			bystander := connect(t, addr)
 			p := connect(t, addr)
+			if err := p.ws.NetConn().(*net.TCPConn).SetReadBuffer(4096); err != nil {
+				t.Fatal(err)
+			}
+			b.mu.Lock()
+			b.refuse = &group.Error{Code: "overloaded", Message: strings.Repeat("x", 1000)} // 1 KB of answer for each request
+			b.mu.Unlock()
 			asked := make(chan struct{})
-			go func() { // 350 KB of answers a round: more than any socket buffer holds in the end
+			go func() {
 				defer close(asked)
 				tag := uint64(10)
-				for range 100 {
+				for range 1000 {
 					var m []byte
 					for range 100 {
 						tag++
-						m = wire.AppendFrame(m, wire.TypeEnqueue, tag, &wire.Enqueue{Queue: "q", Messages: make([]wire.Message, 1000)})
+						m = wire.AppendFrame(m, wire.TypeEnqueue, tag, one("x"))
 					}
 					if p.ws.WriteMessage(websocket.BinaryMessage, m) != nil {
 						return
@@ -383,6 +393,9 @@ func TestSlowReader(t *testing.T) {
 			_ = p.ws.Close()
 			<-asked
 			waitFor(t, func() bool { return len(s.all()) == 1 })
+			b.mu.Lock()
+			b.refuse = nil
+			b.mu.Unlock()
 			var rep wire.Enqueued
 			bystander.ask(wire.TypeEnqueue, one("x"), wire.TypeEnqueued, &rep)
 		})

@@ -117,6 +117,14 @@ func (c *conn) Deliver(sub uint32, st *fsm.State, leases []fsm.Leased) bool {
 	return true
 }
 
+// Room reports whether a connection that has declined a delivery would take one again: when half of what it may be lent has
+// been written.
+func (c *conn) Room() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closing || c.lent+c.lentOut <= c.maxDeliver/2
+}
+
 // LeaseGone tells the client which leases of a subscription ended without its doing.
 func (c *conn) LeaseGone(sub uint32, tokens []fsm.Token) {
 	c.mu.Lock()

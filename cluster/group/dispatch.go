@@ -152,15 +152,24 @@ func (d *dispatcher) block(s *subscription, now time.Duration) {
 	}
 }
 
+// roomy is a Conn that says whether it has room again. It is asked before it is offered more, since an offer that is declined
+// is a free return of every message in it, and only so many of those are free.
+type roomy interface{ Room() bool }
+
 // unblock lets those back in that have waited long enough.
 func (d *dispatcher) unblock(now time.Duration) {
 	n := 0
 	for n < len(d.blocked) && d.blocked[n].blockedUntil <= now { // in order of time, since all wait equally long
 		s := d.blocked[n]
-		s.blocked = false
-		d.appetite(s)
 		d.blocked[n] = nil
 		n++
+		if c, ok := s.session.conn.(roomy); ok && !c.Room() {
+			s.blockedUntil = now + blockedFor
+			d.blocked = append(d.blocked, s)
+			continue
+		}
+		s.blocked = false
+		d.appetite(s)
 	}
 	d.blocked = d.blocked[:copy(d.blocked, d.blocked[n:])]
 }

@@ -13,7 +13,8 @@ import (
 // keep.
 type Conn interface {
 	// Deliver hands over messages just leased for a subscription; st.Deliver reads them. False: there is no room, or the
-	// connection is closing; the leases are then given back, which costs no attempt.
+	// connection is closing; the leases are then given back, which costs no attempt. A Conn that has a method Room() bool is
+	// asked it before it is offered more.
 	Deliver(sub uint32, st *fsm.State, l []fsm.Leased) (sent bool)
 	// LeaseGone names leases of a subscription (0: pulls) that ran out.
 	LeaseGone(sub uint32, tokens []fsm.Token)
