@@ -95,7 +95,7 @@ type Hello struct {
 type Welcome struct {
 	Version         uint16 `cbor:"1,keyasint"`
 	Node            string `cbor:"2,keyasint"`  // the node's label
-	Cluster         string `cbor:"3,keyasint"`  // cluster id, 32 hex digits; empty while not known
+	Cluster         string `cbor:"3,keyasint"`  // cluster id, a UUID; empty while not known
 	Leader          string `cbor:"4,keyasint"`  // client address of the leader; empty while there is none
 	IsLeader        bool   `cbor:"5,keyasint"`  // this node is that leader
 	MaxMessageBytes int64  `cbor:"6,keyasint"`  // of one body or one result's output

@@ -58,7 +58,7 @@ func examples() []example {
 	subscribe := Subscribe{Sub: 1, Queue: "orders", Credit: 256, LeaseMillis: 30000, Worker: "host:17:0"}
 	return []example{
 		{"hello", TypeHello, 1, &Hello{Versions: []uint16{1}, Client: "quorate-go/1"}},
-		{"welcome", TypeWelcome, 1, &Welcome{Version: 1, Node: "n1", Cluster: "0123456789abcdef0123456789abcdef", Leader: "127.0.0.1:7340",
+		{"welcome", TypeWelcome, 1, &Welcome{Version: 1, Node: "n1", Cluster: "01234567-89ab-4def-8123-456789abcdef", Leader: "127.0.0.1:7340",
 			IsLeader: true, MaxMessageBytes: 1 << 20, MaxFrameBytes: 3 << 20, MaxBatch: 1000, PingMillis: 15000, Server: "v0.1.0"}},
 		{"fault, all of it", TypeFault, 7, &Fault{Code: CodeAlreadyExists, Message: "another result is recorded", RetryAfterMillis: 100,
 			Leader: "127.0.0.1:7350", ID: exampleID, Result: recorded, Field: "result", At: &at}},
@@ -124,7 +124,7 @@ func examples() []example {
 		{"dead_delete", TypeDeadDelete, 34, &DeadIDs{Queue: "orders", IDs: []string{exampleID}, Request: Request{Number: 17, Low: 17}}},
 		{"dead_purge", TypeDeadPurge, 35, &QueueRef{Queue: "orders", Request: Request{Number: 18, Low: 18}}},
 		{"cluster_status", TypeClusterStatus, 36, &ClusterStatus{}},
-		{"cluster_is", TypeClusterIs, 36, &ClusterIs{Cluster: "0123456789abcdef0123456789abcdef", Leader: "n1", Term: 4, Nodes: []Node{
+		{"cluster_is", TypeClusterIs, 36, &ClusterIs{Cluster: "01234567-89ab-4def-8123-456789abcdef", Leader: "n1", Term: 4, Nodes: []Node{
 			{ID: "n1", UUID: "11111111-1111-4111-8111-111111111111", Role: "leader", Voter: true, Alive: true, ClientAddr: "127.0.0.1:7340",
 				RaftAddr: "127.0.0.1:7341", Applied: 70000, Version: "v0.1.0", LastLog: 70001}}, At: at}},
 		{"cluster_verify", TypeClusterVerify, 37, &ClusterVerify{}},
