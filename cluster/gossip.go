@@ -68,7 +68,7 @@ func readMeta(b []byte) (m gossipMeta, err error) {
 
 func startGossip(n *Node) (*gossip, error) {
 	g := &gossip{n: n}
-	host, port, err := splitAddr(n.cfg.GossipAddr)
+	host, port, err := resolve(n.cfg.GossipAddr)
 	if err != nil {
 		return nil, fmt.Errorf("gossip address: %w", err)
 	}
@@ -80,7 +80,7 @@ func startGossip(n *Node) (*gossip, error) {
 	c.BindAddr, c.BindPort = host, port
 	c.AdvertisePort = port
 	if n.cfg.GossipAdvertise != "" {
-		if c.AdvertiseAddr, c.AdvertisePort, err = splitAddr(n.cfg.GossipAdvertise); err != nil {
+		if c.AdvertiseAddr, c.AdvertisePort, err = resolve(n.cfg.GossipAdvertise); err != nil {
 			return nil, fmt.Errorf("advertised gossip address: %w", err)
 		}
 	}
@@ -98,13 +98,16 @@ func startGossip(n *Node) (*gossip, error) {
 	return g, nil
 }
 
-func splitAddr(s string) (string, int, error) {
-	host, port, err := net.SplitHostPort(s)
+// resolve turns host:port into an IP address and a port: memberlist would take a name for every interface there is.
+func resolve(s string) (string, int, error) {
+	a, err := net.ResolveTCPAddr("tcp", s)
 	if err != nil {
 		return "", 0, err
 	}
-	n, err := strconv.Atoi(port)
-	return host, n, err
+	if a.IP == nil {
+		return "0.0.0.0", a.Port, nil
+	}
+	return a.IP.String(), a.Port, nil
 }
 
 // addr is where others reach this node's gossip.

@@ -45,10 +45,11 @@ type Node struct {
 
 	memory store.Identity // who this node is without a disk
 
-	ctx    context.Context // ends when the node stops
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	kicked chan struct{} // holds one wake-up of tend
+	ctx     context.Context // ends when the node stops
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	kicked  chan struct{} // holds one wake-up of tend
+	started chan struct{} // closed when Start has a node to return
 
 	changes sync.Mutex // one membership change at a time
 	promise promise
@@ -77,7 +78,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg.defaults()
-	n := &Node{cfg: cfg, kicked: make(chan struct{}, 1)}
+	n := &Node{cfg: cfg, kicked: make(chan struct{}, 1), started: make(chan struct{})}
 	n.log = cfg.Logger.With("component", "cluster", "node", cfg.NodeID)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var seed [8]byte
@@ -100,6 +101,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	n.up.Store(true)
+	close(n.started)
 	n.halt.Arm()
 	n.wg.Go(n.tend)
 	return n, nil
@@ -211,7 +213,7 @@ func (n *Node) openGroup() (*group.Group, error) {
 		return nil, err
 	}
 	for _, p := range n.peers.list() {
-		n.link.Remember(p.UUID, p.Incarnation)
+		n.link.Remember(p.UUID, p.Proved)
 	}
 	trans, err := n.link.NewTransport(0, n.peers.locate, hc)
 	if err != nil {

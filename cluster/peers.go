@@ -25,7 +25,8 @@ const (
 type peer struct {
 	UUID        store.UUID `json:"uuid"`
 	Label       string     `json:"label"`
-	Incarnation uint64     `json:"incarnation"`
+	Incarnation uint64     `json:"-"`      // latest start that anybody has told of
+	Proved      uint64     `json:"proved"` // latest start that a handshake has proved
 	Raft        string     `json:"raft"`   // where its node port was last, host:port
 	Gossip      string     `json:"gossip"` // the same of its gossip port
 	Client      string     `json:"client"` // what its clients dial
@@ -72,6 +73,7 @@ func (t *peers) load() error {
 	defer t.mu.Unlock()
 	for _, p := range list[:min(len(list), maxPeers)] {
 		if p != nil && !p.UUID.IsZero() && p.UUID != t.self {
+			p.Incarnation = p.Proved
 			t.all[p.UUID] = p
 		}
 	}
@@ -101,12 +103,27 @@ func (t *peers) save() error {
 
 func compareUUID(a, b store.UUID) int { return slices.Compare(a[:], b[:]) }
 
-// hear is learn for what gossip tells, which anybody may say: facts of an earlier start than is known are left aside.
+// hear changes what is known of a node with f by what gossip tells, which anybody may say: facts of an earlier start than is
+// known are left aside. Full: false.
 func (t *peers) hear(id store.UUID, incarnation uint64, f func(*peer)) bool {
-	if p, ok := t.get(id); ok && incarnation < p.Incarnation {
-		return false
-	}
-	return t.learn(id, incarnation, f)
+	return t.change(id, func(p *peer) bool {
+		if incarnation < p.Incarnation {
+			return false
+		}
+		p.Incarnation = incarnation
+		f(p)
+		return true
+	})
+}
+
+// learn is hear for what comes from the node itself, by a connection whose handshake has proved the start, even when gossip
+// has claimed a later one.
+func (t *peers) learn(id store.UUID, incarnation uint64, f func(*peer)) bool {
+	return t.change(id, func(p *peer) bool {
+		p.Incarnation, p.Proved = incarnation, incarnation
+		f(p)
+		return true
+	})
 }
 
 // missed forgets an address at which another node answered; the next best is raft's configuration.
@@ -118,9 +135,7 @@ func (t *peers) missed(id store.UUID, addr string) {
 	}
 }
 
-// learn changes what is known of a node with f. The start is what a handshake has proved, even when gossip has claimed a
-// later one. Full: false.
-func (t *peers) learn(id store.UUID, incarnation uint64, f func(*peer)) bool {
+func (t *peers) change(id store.UUID, f func(*peer) bool) bool {
 	if id == t.self || id.IsZero() {
 		return false
 	}
@@ -135,9 +150,10 @@ func (t *peers) learn(id store.UUID, incarnation uint64, f func(*peer)) bool {
 		t.all[id] = p
 	}
 	old := *p
-	p.Incarnation = incarnation
-	f(p)
-	t.dirty = t.dirty || old.Incarnation != p.Incarnation || old.Label != p.Label || old.Raft != p.Raft || old.Gossip != p.Gossip || old.Client != p.Client
+	if !f(p) {
+		return false
+	}
+	t.dirty = t.dirty || old.Proved != p.Proved || old.Label != p.Label || old.Raft != p.Raft || old.Gossip != p.Gossip || old.Client != p.Client
 	return true
 }
 

@@ -48,7 +48,7 @@ func TestPeers(t *testing.T) {
 	if err := q.load(); err != nil {
 		t.Fatal(err)
 	}
-	if k, ok := q.get(b); !ok || k.Raft != "b:1" || k.Gossip != "b:2" || k.Client != "b:3" || k.Incarnation != 2 || k.Alive {
+	if k, ok := q.get(b); !ok || k.Raft != "b:1" || k.Gossip != "b:2" || k.Client != "b:3" || k.Incarnation != 2 || k.Proved != 2 || k.Alive {
 		t.Errorf("after a restart: %+v", k)
 	}
 	if got := q.client(raft.ServerID(b.String())); got != "b:3" {

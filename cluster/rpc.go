@@ -144,6 +144,11 @@ func readFrame(r io.Reader, v any) error {
 
 // serve answers the requests of one connection.
 func (n *Node) serve(ctx context.Context, p link.Peer, c net.Conn) {
+	select {
+	case <-n.started: // the door opens before the log has been read
+	case <-ctx.Done():
+		return
+	}
 	for {
 		_ = c.SetDeadline(time.Now().Add(rpcIdle))
 		var q request

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -154,16 +153,9 @@ func (n *Node) placeLeader() {
 // announcement is what this node says of itself.
 func (n *Node) announcement() announcement {
 	return announcement{
-		Raft: n.link.Addr(), Gossip: n.gossipAddr(), Client: n.cfg.ClientAddr, Version: n.cfg.Version,
+		Raft: n.link.Addr(), Gossip: n.gossip.addr(), Client: n.cfg.ClientAddr, Version: n.cfg.Version,
 		Format: store.Format, Entry: entryFormat,
 	}
-}
-
-func (n *Node) gossipAddr() string {
-	if n.gossip == nil || n.gossip.ml == nil {
-		return "" // on its way up
-	}
-	return n.gossip.addr()
 }
 
 // announce finds the leader and tells it where this node is; for a node that belongs to no cluster this is the request to
@@ -275,9 +267,4 @@ func (n *Node) servers() ([]raft.Server, error) {
 		return nil, err
 	}
 	return f.Configuration().Servers, nil
-}
-
-// bounded is a context for one step of tend.
-func (n *Node) bounded(d time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(n.ctx, d)
 }

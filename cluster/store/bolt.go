@@ -84,7 +84,7 @@ func checkBolt(path string) error {
 	if txid[1] > txid[0] {
 		newest = 1
 	}
-	t := &boltTree{f: f, pageSize: pageSize, high: high[newest], seen: map[uint64]bool{}, buckets: map[string]bool{}}
+	t := newBoltTree(f, pageSize, high[newest])
 	if err := t.check(root[newest], true); err != nil {
 		return &DamageError{File: path, What: "its pages do not fit together", Err: err}
 	}

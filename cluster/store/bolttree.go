@@ -20,8 +20,8 @@ import (
 type boltTree struct {
 	f        io.ReaderAt
 	pageSize int64
-	high     uint64 // pages in use
-	seen     map[uint64]bool
+	high     uint64   // pages in use
+	seen     []uint64 // bit set of the pages met
 	buckets  map[string]bool
 }
 
@@ -34,16 +34,27 @@ const (
 	boltDepth = 48
 )
 
+func newBoltTree(f io.ReaderAt, pageSize int64, high uint64) *boltTree {
+	return &boltTree{f: f, pageSize: pageSize, high: high, seen: make([]uint64, high/64+1), buckets: map[string]bool{}}
+}
+
+// meet marks a page and says whether it had been met.
+func (t *boltTree) meet(id uint64) bool {
+	bit := uint64(1) << (id % 64)
+	was := t.seen[id/64]&bit != 0
+	t.seen[id/64] |= bit
+	return was
+}
+
 // check walks from a bucket's root. top says that its elements are buckets.
 func (t *boltTree) check(root uint64, top bool) error {
 	return t.page(root, nil, nil, 0, top)
 }
 
 func (t *boltTree) page(id uint64, low, below []byte, depth int, top bool) error {
-	if id < 2 || id >= t.high || t.seen[id] || depth > boltDepth {
+	if id < 2 || id >= t.high || depth > boltDepth || t.meet(id) {
 		return fmt.Errorf("page %d is out of place", id)
 	}
-	t.seen[id] = true
 	r := io.NewSectionReader(t.f, int64(id)*t.pageSize, int64(t.high-id)*t.pageSize)
 	size, err := t.walk(r, id, low, below, depth, top)
 	if err != nil {
@@ -58,10 +69,9 @@ func (t *boltTree) page(id uint64, low, below []byte, depth int, top bool) error
 		return fmt.Errorf("page %d: it goes on for %d pages, its data for %d", id, over, want)
 	}
 	for i := id + 1; i <= id+uint64(over); i++ {
-		if t.seen[i] {
+		if t.meet(i) {
 			return fmt.Errorf("page %d is used twice", i)
 		}
-		t.seen[i] = true
 	}
 	return nil
 }
