@@ -490,3 +490,12 @@ func TestStartSelfCleansUp(t *testing.T) {
 		t.Errorf("left behind: %v, %v", left, err)
 	}
 }
+
+func TestInMemory(t *testing.T) {
+	if !inMemory("/dev/shm") {
+		t.Error("/dev/shm, a tmpfs on every Linux, counts as a disk")
+	}
+	if inMemory("/proc") || inMemory("/no/such/folder") {
+		t.Error("what is no tmpfs counts as one")
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/quorate/quorate/bench/proc"
@@ -21,8 +22,12 @@ type Self struct {
 const startTimeout = time.Minute
 
 // StartSelf starts n nodes and waits until they are ready. dir is where their temporary folder is made; empty: the
-// system's place for those. args are more flags for each `serve`.
+// system's place for those, or the working directory where that place is in memory, since a figure without a disk would
+// be another figure. args are more flags for each `serve`.
 func StartSelf(ctx context.Context, binary string, n int, dir string, args ...string) (*Self, error) {
+	if dir == "" && inMemory(os.TempDir()) {
+		dir = "."
+	}
 	dir, err := os.MkdirTemp(dir, "quorate-bench-")
 	if err != nil {
 		return nil, fmt.Errorf("bench: folder for the nodes: %w", err)
@@ -43,6 +48,13 @@ func StartSelf(ctx context.Context, binary string, n int, dir string, args ...st
 		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
 	}
 	return s, nil
+}
+
+// inMemory reports whether a folder is on a tmpfs, where syncing costs nothing.
+func inMemory(dir string) bool {
+	const tmpfsMagic = 0x01021994 // statfs(2)
+	var st syscall.Statfs_t
+	return syscall.Statfs(dir, &st) == nil && int64(st.Type) == tmpfsMagic
 }
 
 // Cluster is the running cluster, for those that disturb it.
