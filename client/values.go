@@ -67,12 +67,17 @@ type Receipt struct {
 	Time      int64   // log time of the answer, Unix ms
 }
 
-// millis rounds up, so that a positive duration never becomes "none".
+// millis rounds away from zero: a positive duration never becomes "none", and a negative one is never taken for it, so that
+// the server gets to refuse it.
 func millis(d time.Duration) int64 {
-	if d <= 0 {
-		return int64(d / time.Millisecond)
+	ms := int64(d / time.Millisecond)
+	switch rest := d % time.Millisecond; {
+	case rest > 0:
+		ms++
+	case rest < 0:
+		ms--
 	}
-	return int64((d + time.Millisecond - 1) / time.Millisecond)
+	return ms
 }
 
 func unixMillis(t time.Time) int64 {
