@@ -135,7 +135,7 @@ func (c *Client) Consume(ctx context.Context, queue string, o ConsumeOptions, h 
 		c: c, o: o, h: h, log: c.log.With("queue", queue), base: context.WithoutCancel(ctx),
 		run: make(chan *lease, o.Concurrency), changed: make(chan struct{}, 1), idle: o.Concurrency,
 	}
-	k.s, err = c.subscribe(queue, o.Prefetch, o.Lease, o.Worker, func(s *subscription) { s.cons, k.s = k, s })
+	_, err = c.subscribe(queue, o.Prefetch, o.Lease, o.Worker, func(s *subscription) { s.cons, k.s = k, s })
 	if err != nil {
 		return err
 	}

@@ -1,2 +1,107 @@
-// Package client is the Go SDK of Quorate.
+// Package client is the Go SDK of Quorate: the way programs put messages into queues, work on them, and read results.
+//
+//	c, err := client.Open(ctx, client.Options{Addrs: []string{"10.0.0.1:7340", "10.0.0.2:7340"}})
+//	r, err := c.Enqueue(ctx, "thumbnails", client.Message{Body: []byte("cat.jpg")})
+//	err = c.Consume(ctx, "thumbnails", client.ConsumeOptions{Concurrency: 8}, handler)
+//
+// # What a caller may conclude
+//
+// A nil error is a promise: it is on a majority's disks. An error says one of two things. Refused: nothing happened and
+// nothing will. Unknown (see Unknown): it may have happened, or may yet happen, at most once. Every call ends by its
+// context, or by Options.Timeout where that has no deadline; EnqueueAsync and AckAsync call back by then. A call that
+// could not be sent because nobody leads ends with ErrUnavailable, which is refused.
+//
+// What is tried again, and how, until the call has to end:
+//
+//	the server said                      then
+//	not_leader, no_leader                nothing happened: same number, on the next connection
+//	connection lost, no answer           unknown: same number, on the next connection, in ascending order
+//	timeout                              unknown: same number, after a back-off
+//	queue_full, no_space,                refused: a new number, after the server's retry_after or a back-off
+//	overloaded, rate_limited             (FailWhenFull: returned at once)
+//	session_expired                      a new session; what may have been executed is returned as unknown
+//	anything else                        returned
+//
+// One case needs care. A request whose first sending went unanswered is sent again and is now refused at the server's
+// door, overloaded: the first sending may still be in the log. Taking a new number would risk doing it twice, so it keeps
+// its number until it is accounted for. queue_full is judged in the log, so it is the number's own outcome.
+//
+// ack, nack, extend and release carry no number: the token is one, and repeating them is harmless.
+//
+// # How it is built
+//
+//	callers ──call──▶ plain   acks, reads, …        ┌────────── conn ──────────┐
+//	                  again   sent before, ascending ─▶ writer ──▶ WebSocket ──┼─▶ leader
+//	callers ─message▶ fresh   open batch a queue    │                          │
+//	                                                │  reader ◀────────────────┘
+//	done, handlers ◀── byTag ◀── answers ───────────┘
+//
+//	run    dials, attaches the session, is the connection's reader; then does it again
+//	write  one for each connection
+//	watch  deadlines, back-offs, lease extensions, session refresh: one timer at the earliest of them
+//
+// All state is behind one mutex, held for short, never while a callback, a handler or a system call runs. There is no
+// goroutine and no channel for an asynchronous message or ack.
+//
+// The writer sends everything that is queued in one WebSocket message (to about 128 KiB), and while it is in the system
+// call the next one gathers: batches grow with load and no timer is needed. Messages of one queue that wait together are
+// one Enqueue request (256 messages, 48 KiB: about one log entry). Before each message it yields once, so that whoever
+// is runnable can queue first; on one core that is worth a factor of three to ten.
+//
+// # One session, one connection
+//
+// A client has one session in the cluster and one live connection, to the leader. Followers say where the leader is, a
+// dead or silent node costs a rival dialled 200 ms later. A redirect is followed at once, a second one within a second is
+// not: from then on waits are drawn from [0, 50 ms·2ⁿ], at most 500 ms. Both sides ping; silence of two and a half
+// periods ends a connection, one lost pong does not.
+//
+// Numbers are consecutive, a batch of n takes n. low is the lowest without an answer; calls beyond low + 4,096 wait. A
+// call that is given up counts as answered: low passes it, and the server will not execute it late. On a reconnect the
+// numbered requests without an answer go first, ascending; a batch of which some messages were given up is cut, so that
+// these are never sent again, since their callers may have changed the bodies.
+//
+// # Consume
+//
+//	         delivery            idle worker         written
+//	server ───────────▶ held ───────────────▶ told ─────────▶ running ──▶ settling ──▶ over
+//	                     │                      │ connection lost           ack, nack, release
+//	                     ▼                      ▼
+//	                 released, free           held
+//
+// The window (Prefetch) is the credit of the subscription. A worker gets a message only after the frame that says so has
+// been written to the socket: what the server has not been told of it may take back free of cost. After a reconnect the
+// subscription is resumed with the tokens that run and those that are held; what the cluster no longer counts as ours is
+// given up. Leases of held, running and settling messages are extended when a third has passed. Their ends are kept on
+// the monotonic clock, early by 6 % and 50 ms since the cluster's clock may run that much faster; then, at the message's
+// timeout, or when the server says that the lease is gone, the handler's context ends and nothing is acked any more. A
+// message whose ack was sent is not lost when the server says so: the ack may be what ended it, and repeating it tells.
+//
+// Draining: credit 0; what is held is released; handlers run on for DrainTimeout, are cancelled, get a second, and then
+// their messages are released. A handler that still does not return is left behind and Consume says so: nothing can stop
+// it, and its message is somebody else's by then.
+//
+// # Invariants
+//
+//   - A number is used for one thing only; sent and unanswered numbers are in ring, ascending, and low is its first.
+//   - A call is in exactly one of plain, again, fresh (queued), byTag (sent), later (waiting), or has ended.
+//   - done, notify and waiters are called exactly once, never under the lock.
+//   - pending ≤ MaxPending counts messages that somebody waits for; acks ≤ 65,536.
+//   - A body is not read after its call has ended.
+//   - The reader never blocks on a channel; run to a worker has room for one lease a worker.
+//
+// # Decisions
+//
+//   - 2026-11: Message.Priority is a pointer, since 0 is a priority of its own and the zero Message must mean the default.
+//   - 2026-11: queue_full is retried like overloaded, because dead letters, dedup keys and results drain with time;
+//     FailWhenFull is for producers that would rather know. Rejected: a retry count, which says nothing about time.
+//   - 2026-11: AckAsync refuses instead of blocking when 65,536 acks are out: it is made to be called from callbacks on
+//     the reader, which alone could make room.
+//   - 2026-11: frames are encoded under the lock. Encoding 64 KiB takes tens of microseconds; in return a caller that
+//     gives up owns its body at once.
+//   - 2026-11: a caller that gives up a pull lease leaves the request's tag behind; an answer that still comes is turned
+//     into releases.
+//   - 2026-11: StopWhenEmpty asks the leader for the queue's counters instead of watching for silence: a message that is
+//     retrying, scheduled or with another worker is work to come.
+//   - 2026-11: results that cannot be recorded (too large, refused) nack their message with that text, so that the
+//     handler's author sees it in the task's history.
 package client

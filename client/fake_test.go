@@ -51,7 +51,8 @@ type fake struct {
 	maxMsg    int64
 	lease     time.Duration
 	touched   int
-	log       []string // enqueued bodies in log order
+	deaf      *fakeNode // while it leads: its connections stop reading
+	log       []string  // enqueued bodies in log order
 	keepLog   bool
 	seen      map[string]int // enqueued bodies
 	numbers   []uint64       // of Enqueue requests in order of arrival
@@ -101,6 +102,8 @@ type fakeNode struct {
 	srv  *http.Server
 	ln   net.Listener
 	down bool
+
+	killed chan struct{} // closed by kill
 }
 
 type fakeConn struct {
@@ -111,6 +114,7 @@ type fakeConn struct {
 	out     []byte // under f.mu
 	session *fakeSession
 	mute    bool // reads, says nothing: half open
+	deaf    bool
 	stop    chan struct{}
 	hung    bool
 }
@@ -139,7 +143,7 @@ func (n *fakeNode) listen(addr string) {
 	if err != nil {
 		n.f.t.Fatal(err)
 	}
-	n.ln, n.addr = ln, ln.Addr().String()
+	n.ln, n.addr, n.killed = ln, ln.Addr().String(), make(chan struct{})
 	mux := http.NewServeMux()
 	mux.HandleFunc("/v1/ws", n.serve)
 	n.srv = &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}
@@ -152,6 +156,9 @@ func (n *fakeNode) listen(addr string) {
 // kill ends a node's listener and connections.
 func (n *fakeNode) kill() {
 	n.f.mu.Lock()
+	if !n.down {
+		close(n.killed)
+	}
 	n.down = true
 	var cs []*fakeConn
 	for fc := range n.f.conns {
@@ -255,6 +262,12 @@ func (n *fakeNode) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		f.mu.Lock()
+		if f.deaf == n && f.leader == n.i || fc.deaf { // stops reading, for good
+			fc.deaf, fc.mute = true, true
+			f.mu.Unlock()
+			<-n.killed
+			return
+		}
 		for rest := msg; len(rest) > 0 && !fc.hung; {
 			var raw wire.Raw
 			if raw, rest, err = wire.Next(rest); err != nil {
