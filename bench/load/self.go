@@ -54,7 +54,7 @@ func StartSelf(ctx context.Context, binary string, n int, dir string, args ...st
 func inMemory(dir string) bool {
 	const tmpfsMagic = 0x01021994 // statfs(2)
 	var st syscall.Statfs_t
-	return syscall.Statfs(dir, &st) == nil && int64(st.Type) == tmpfsMagic
+	return syscall.Statfs(dir, &st) == nil && int64(st.Type) == tmpfsMagic //nolint:unconvert // not int64 on every architecture
 }
 
 // Cluster is the running cluster, for those that disturb it.
