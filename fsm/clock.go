@@ -32,7 +32,10 @@ func (s *State) head(k int, q *queue) (at int64, slot int32, kind moveKind, ok b
 		}
 	case clockDead:
 		if slot = q.dead.head; slot != none {
-			at, ok = s.sides.Get(s.messages.Get(slot).side).due+q.meta.options.DeadRetentionMillis, true
+			at, ok = s.sides.Get(s.messages.Get(slot).side).due, true
+			if at >= s.tallies.Get(q.slot).deadCut {
+				at += q.meta.options.DeadRetentionMillis
+			}
 		}
 	}
 	return at, slot, kind, ok

@@ -138,16 +138,14 @@ func (s *State) requeue(q *queue, slot int32) (o Outcome) {
 		f.redrives++
 	}
 	meta, has := f.appendMeta(s.meta[:0])
-	meta = append(meta, f.body...) // the old blob goes before the new one comes: keep the body
 	s.meta = meta
-	n := len(meta) - len(f.body)
 	var expires int64
 	if sd.expires != 0 {
 		expires = s.now + (sd.expires - m.enqueued)
 	}
-	s.dropDead(q, slot)
 	id := s.nextID()
-	at := s.insert(q, id, m.priority, has, meta[:n], meta[n:], s.now, expires)
+	at := s.insert(q, id, m.priority, has, meta, f.body, s.now, expires)
+	s.dropDead(q, slot)
 	s.messages.Mut(at).flags |= m.flags & flagPushed
 	s.tallies.Mut(q.slot).redriven++
 	o.ID = id

@@ -352,3 +352,31 @@ func TestThenCountsAgainstTheMaximaTogether(t *testing.T) {
 	must(t, "messages", r.s.Memory().Messages, 5)
 	r.everywhere()
 }
+
+// TestEndedDeadLettersStayEnded raises the retention over dead letters that had ended and were not reclaimed yet.
+func TestEndedDeadLettersStayEnded(t *testing.T) {
+	r := newRig(t)
+	retain := func(ms int64) *SetQueue {
+		return &SetQueue{Name: []byte("q"), Options: QueueOptions{DeadRetentionMillis: ms}}
+	}
+	m := text("x")
+	m.TaskID = []byte("a")
+	dead := r.put(m)
+	r.ok(&Nack{Token: r.lease1(), Permanent: true})
+	m.TaskID = []byte("b")
+	r.put(m)
+	r.now += 2000
+	r.ok(&Nack{Token: r.lease1(), Permanent: true})
+	m.TaskID = []byte("a")
+	r.s.lim.reclaim = 0
+	r.now += 3000
+	o := r.apply(retain(4000), &Enqueue{Queue: []byte("q"), Messages: []Message{m}}, retain(3_600_000))
+	must(t, "the name is free", o[1].Code, OK)
+	r.wantState(dead, StateUnknown)
+	must(t, "not yet reclaimed", r.s.Stats(1).Dead, 2)
+	r.everywhere()
+	r.s.lim.reclaim = MaxReclaim
+	r.tick(0)
+	must(t, "the ended one is reclaimed, the other stays", r.s.Stats(1).Dead, 1)
+	r.everywhere()
+}

@@ -207,7 +207,7 @@ func (s *State) unlinkConsumer(sl int32) {
 
 // worker is the slot of a worker's text, made if need be: the caller counts a use at once.
 func (s *State) worker(text []byte) int32 {
-	h := hashText(7, text)
+	h := s.hashText(text)
 	w, ok := s.workerIdx.Find(h, func(v int32) bool { return string(s.workerText(v)) == string(text) })
 	if ok {
 		return w

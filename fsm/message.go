@@ -91,15 +91,15 @@ func (s *State) alive(m *message) bool {
 	case m.state == StateLeased:
 		return true
 	case m.state == StateDead:
-		return m.gen == t.deadGen &&
-			s.sides.Get(m.side).due+s.queues[m.queue].meta.options.DeadRetentionMillis > s.now
+		at := s.sides.Get(m.side).due
+		return m.gen == t.deadGen && at >= t.deadCut && at+s.queues[m.queue].meta.options.DeadRetentionMillis > s.now
 	}
 	return m.gen == t.liveGen
 }
 
 // findTask is the message that carries an explicit task id in a queue.
 func (s *State) findTask(q *queue, task []byte) (int32, bool) {
-	return s.byTask.Find(q.hashTask(task), func(v int32) bool {
+	return s.byTask.Find(s.hashTask(q, task), func(v int32) bool {
 		m := s.messages.Get(v)
 		return m.queue == q.slot && string(s.taskText(m)) == string(task) && s.alive(m)
 	})
@@ -138,7 +138,7 @@ func (s *State) indexMessage(q *queue, slot int32) {
 		return
 	}
 	task := s.taskText(m)
-	s.byTask.Insert(q.hashTask(task), slot)
+	s.byTask.Insert(s.hashTask(q, task), slot)
 	if m.bits&hasRedrive != 0 {
 		if id, ok := ParseIDBytes(task); ok {
 			s.byOrigin.Insert(hashID(id), slot)
@@ -152,7 +152,7 @@ func (s *State) dropMessage(slot int32) {
 	s.byID.Delete(hashID(m.id), slot)
 	if m.bits&hasTask != 0 {
 		task := s.taskText(m)
-		s.byTask.Delete(s.queues[m.queue].hashTask(task), slot)
+		s.byTask.Delete(s.hashTask(s.queues[m.queue], task), slot)
 		if m.bits&hasRedrive != 0 {
 			if id, ok := ParseIDBytes(task); ok {
 				s.byOrigin.Delete(hashID(id), slot)

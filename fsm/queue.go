@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"hash/maphash"
 	"slices"
 
 	"github.com/quorate/quorate/fsm/table"
@@ -28,7 +29,9 @@ type tally struct {
 
 	tombHead, tombTail int32  // oldest and newest tombstone
 	liveGen, deadGen   uint32 // of the sets that a purge swaps
-	used, gone         bool
+	// deadCut is the failed_at below which dead letters had ended when the retention was changed: they stay ended.
+	deadCut    int64
+	used, gone bool
 }
 
 // live is how many live messages the queue holds.
@@ -59,18 +62,12 @@ type queue struct {
 	}
 }
 
-// hashText is FNV-1a: for indexes only, never part of a format.
-func hashText(seed uint64, b []byte) uint64 {
-	h := seed ^ 0xcbf29ce484222325
-	for _, c := range b {
-		h = (h ^ uint64(c)) * 0x100000001b3
-	}
-	h ^= h >> 32
-	return h * 0x9E3779B97F4A7C15
-}
+// hashText hashes a text that a client chose, for an index. The seed is this State's own, so that nobody can choose texts of
+// one hash; it is seen nowhere but in the order of slots in an index page.
+func (s *State) hashText(b []byte) uint64 { return maphash.Bytes(s.seed, b) }
 
-func (q *queue) hashTask(task []byte) uint64 {
-	return hashText(uint64(q.meta.number)*0xff51afd7ed558ccd, task)
+func (s *State) hashTask(q *queue, task []byte) uint64 {
+	return table.HashID(s.hashText(task), uint64(q.meta.number))
 }
 
 // findQueue is the queue of a name, nil if there is none.
@@ -78,7 +75,7 @@ func (s *State) findQueue(name []byte) *queue {
 	if q := s.lastQueue; q != nil && q.meta.name == string(name) {
 		return q
 	}
-	slot, ok := s.queueByName.Find(hashText(0, name), func(v int32) bool { return s.queues[v].meta.name == string(name) })
+	slot, ok := s.queueByName.Find(s.hashText(name), func(v int32) bool { return s.queues[v].meta.name == string(name) })
 	if !ok {
 		return nil
 	}
@@ -112,7 +109,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 		s.queues = append(s.queues, nil)
 	}
 	s.queues[slot] = q
-	s.queueByName.Insert(hashText(0, []byte(meta.name)), slot)
+	s.queueByName.Insert(s.hashText([]byte(meta.name)), slot)
 	s.queueByNum.Insert(table.HashID(1, uint64(meta.number)), slot)
 	s.names = slices.Insert(s.names, s.nameAt(meta.name), slot)
 	return q
@@ -191,8 +188,12 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	op.Options.Normalize()
 	meta := &queueMeta{name: q.meta.name, number: q.meta.number, options: op.Options}
 	meta.options.Retry.Steps = slices.Clone(op.Options.Retry.Steps)
+	if old := q.meta.options.DeadRetentionMillis; old != meta.options.DeadRetentionMillis {
+		t := s.tallies.Mut(q.slot)
+		t.deadCut = max(t.deadCut, s.now-old+1)
+	}
 	q.meta = meta
-	s.clockFix(clockDead, q) // retention may have changed
+	s.clockFix(clockDead, q)
 }
 
 func (s *State) purgeQueue(op *PurgeQueue, o *Outcome) {
@@ -280,7 +281,7 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 	for k := range q.clockPos {
 		s.clockFix(k, q)
 	}
-	s.queueByName.Delete(hashText(0, []byte(q.meta.name)), q.slot)
+	s.queueByName.Delete(s.hashText([]byte(q.meta.name)), q.slot)
 	s.queueByNum.Delete(table.HashID(1, uint64(q.meta.number)), q.slot)
 	at := s.nameAt(q.meta.name)
 	s.names = slices.Delete(s.names, at, at+1)

@@ -118,6 +118,7 @@ func (rs *restorer) queues() {
 		for _, n := range t.totals() {
 			*n = f.varint()
 		}
+		cut := rs.instant()
 		if f.err() != nil {
 			return
 		}
@@ -129,6 +130,8 @@ func (rs *restorer) queues() {
 			f.fail("queue number %d after %d of %d", number, last, s.queueNumbers)
 		case !ValidQueueName([]byte(m.name)) || s.findQueueRead([]byte(m.name)) != nil:
 			f.fail("queue name %q is not valid or there twice", m.name)
+		case cut > s.now:
+			f.fail("queue %q has dead letters ended before %d, which is after T", m.name, cut)
 		case bad != nil || !normal.Equal(o) || string(appendPolicy(nil, &o.Retry)) != string(policy):
 			f.fail("queue %q has options that are out of range", m.name)
 		}
@@ -144,6 +147,7 @@ func (rs *restorer) queues() {
 			}
 			*to[i] = *n
 		}
+		s.tallies.Mut(q.slot).deadCut = cut
 	}
 }
 

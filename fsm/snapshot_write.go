@@ -147,6 +147,7 @@ func (v *View) writeQueue(f *frameWriter, slot int32) {
 	for _, n := range t.totals() {
 		f.varint(*n)
 	}
+	f.varint(t.deadCut)
 }
 
 func (v *View) writeMessage(f *frameWriter, m *message) {

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"hash/maphash"
+
 	"github.com/quorate/quorate/fsm/arena"
 	"github.com/quorate/quorate/fsm/table"
 )
@@ -33,6 +35,7 @@ type State struct {
 	queueNumbers uint32 // last queue number given
 
 	lim   bounds
+	seed  maphash.Seed // of the indexes by text
 	arena *arena.Arena
 
 	messages table.Pages[message] // live messages, dead letters, and purged ones until reclaimed
@@ -116,7 +119,7 @@ type opScratch struct {
 
 // New makes the empty state of a group.
 func New(group uint16) *State {
-	s := &State{group: group, lim: formatBounds(), arena: arena.New()}
+	s := &State{group: group, lim: formatBounds(), seed: maphash.MakeSeed(), arena: arena.New()}
 	s.moved.side = func(sl, pos int32) { s.sides.Mut(sl).heapPos = pos }
 	s.moved.released = func(slot, pos int32) { s.messages.Mut(slot).next = pos }
 	for k := range s.clocks {

@@ -115,3 +115,22 @@ func TestReleasedInAnyOrder(t *testing.T) {
 		must(t, "order", tok.Message, ids[i])
 	}
 }
+
+// TestFromTimeZero lives through a day that begins at T 0: no zero is taken for an unset time.
+func TestFromTimeZero(t *testing.T) {
+	r := newRig(t)
+	s := New(3)
+	defer s.Close()
+	r.s, r.now, r.index, r.log = s, 0, 0, nil
+	r.put(Message{TTLMillis: 50, TimeoutMillis: 40})
+	tok := r.lease1()
+	r.ok(&Nack{Token: tok, Permanent: true})
+	r.wantState(tok.Message, StateDead)
+	r.ok(&DeadRequeue{Queue: []byte("q"), IDs: []ID{tok.Message}})
+	tok = r.lease1()
+	r.tick(40)
+	r.wantState(tok.Message, StateRetrying)
+	r.tick(10)
+	r.wantState(tok.Message, StateDead)
+	r.everywhere()
+}

@@ -34,7 +34,7 @@ func (s *State) QueueNumber(name []byte) (uint32, bool) {
 
 // findQueueRead is findQueue without its cache, for readers that share the state.
 func (s *State) findQueueRead(name []byte) *queue {
-	slot, ok := s.queueByName.Find(hashText(0, name), func(v int32) bool { return s.queues[v].meta.name == string(name) })
+	slot, ok := s.queueByName.Find(s.hashText(name), func(v int32) bool { return s.queues[v].meta.name == string(name) })
 	if !ok {
 		return nil
 	}

@@ -86,7 +86,7 @@ var tampered = []struct {
 	{"no side", func(r *rig) { r.s.messages.Mut(r.slotOf(StateScheduled)).side = none }, "has no side", "lacks what its state"},
 	{"id index", func(r *rig) { i := r.slotOf(StateReady); r.s.byID.Delete(hashID(r.s.messages.Get(i).id), i) }, "not found by its id", ""},
 	{"queue names", func(r *rig) { r.s.names[0], r.s.names[1] = r.s.names[1], r.s.names[0] }, "out of order", ""},
-	{"queue index", func(r *rig) { r.s.queueByName.Delete(hashText(0, []byte("q")), 0) }, "not found by name", ""},
+	{"queue index", func(r *rig) { r.s.queueByName.Delete(r.s.hashText([]byte("q")), 0) }, "not found by name", ""},
 	{"clock position", func(r *rig) { r.s.queues[0].clockPos[clockDue] = 7 }, "which is elsewhere", ""},
 	{"consumer count", func(r *rig) { firstOf(&r.s.consumers).count++ }, "a walk finds", ""},
 	{"consumer name", func(r *rig) { firstOf(&r.s.consumers).who.Sub++ }, "is not found", ""},
