@@ -261,3 +261,42 @@ func TestBigBodiesInListings(t *testing.T) {
 		t.Errorf("leased %d messages of 2 MiB", len(leased.Messages))
 	}
 }
+
+// A listing that finds little looks at a bounded number of records a call, and says where to go on.
+func TestPartialPages(t *testing.T) {
+	n := stations(t, 1, Config{})[0]
+	p, _ := session(t, n.addr)
+	id := p.enqueue("q", wire.Message{})
+	d := p.pull("q")
+	late := int64(3600_000)
+	var nacked wire.Nacked
+	p.ask(wire.TypeNack, &wire.Nack{Token: d.Token, DelayMillis: &late}, wire.TypeNacked, &nacked)
+	batch := &wire.Enqueue{Queue: "q", Messages: make([]wire.Message, 1000)}
+	for i := range batch.Messages {
+		batch.Messages[i].DelayMillis = late / 2
+	}
+	for range fsm.ListLimit/1000 + 1 {
+		var rep wire.Enqueued
+		p.ask(wire.TypeEnqueue, batch, wire.TypeEnqueued, &rep)
+		if rep.Outcomes[0].Fault != nil {
+			t.Fatal(rep.Outcomes[0].Fault)
+		}
+	}
+	req := &wire.Peek{Queue: "q", State: wire.StatusRetrying}
+	var rep wire.Tasks
+	pages := 0
+	var found []string
+	for {
+		p.ask(wire.TypePeek, req, wire.TypeTasks, &rep)
+		pages++
+		for _, task := range rep.Tasks {
+			found = append(found, task.ID)
+		}
+		if req.After = rep.Next; req.After == "" {
+			break
+		}
+	}
+	if pages != 2 || !slices.Equal(found, []string{id}) {
+		t.Errorf("found %v in %d pages", found, pages)
+	}
+}

@@ -38,6 +38,9 @@ func (p *page) full() bool {
 	return len(p.tasks) == p.limit || p.bytes >= wire.MaxLeaseBytes || p.examined == pageExamine
 }
 
+// exhausted ends the page: the state has looked at as many records as a call may.
+func (p *page) exhausted() { p.examined, p.more = pageExamine, true }
+
 func (p *page) take(in *fsm.Info) {
 	if _, again := p.seen[in.ID]; again {
 		return
@@ -79,7 +82,7 @@ func (c *conn) peek(raw wire.Raw) bool {
 		limit = peekDefault
 	}
 	return c.list(raw.Tag, req.Queue, req.Stale, limit, func(st *fsm.State, n uint32, p *page) string {
-		st.Peek(n, state, after, func(in *fsm.Info) bool {
+		partial := st.Peek(n, state, after, func(in *fsm.Info) bool {
 			if p.full() {
 				p.more = true
 				return false
@@ -91,6 +94,10 @@ func (c *conn) peek(raw wire.Raw) bool {
 			p.take(in)
 			return true
 		})
+		if !partial.IsZero() { // it has looked at as much as a call may, without finding another
+			after = partial
+			p.exhausted()
+		}
 		return after.String()
 	})
 }
@@ -113,7 +120,7 @@ func (c *conn) deadList(raw wire.Raw) bool {
 		limit = pageDefault
 	}
 	return c.list(raw.Tag, req.Queue, req.Stale, limit, func(st *fsm.State, n uint32, p *page) string {
-		st.Dead(n, at, after, func(in *fsm.Info) bool {
+		partialAt, partial := st.Dead(n, at, after, func(in *fsm.Info) bool {
 			if p.full() {
 				p.more = true
 				return false
@@ -127,6 +134,10 @@ func (c *conn) deadList(raw wire.Raw) bool {
 			}
 			return true
 		})
+		if !partial.IsZero() {
+			at, after = partialAt, partial
+			p.exhausted()
+		}
 		return strconv.FormatInt(at, 10) + "." + after.String()
 	})
 }
