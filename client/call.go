@@ -334,9 +334,9 @@ func (c *Client) againLocked(cl *call, e error, rs *[]run) {
 	}
 	switch {
 	case cl.req == nil:
-		c.plain.pushFront(cl)
+		c.plain.insertByTag(cl)
 	case cl.number == 0:
-		c.fresh.pushFront(cl)
+		c.fresh.insertByTag(cl)
 	default:
 		c.again.insertByNumber(cl)
 	}
@@ -442,6 +442,21 @@ func (q *fifo) pushFront(cl *call) {
 		return
 	}
 	q.a = slices.Insert(q.a, 0, cl)
+}
+
+// prepend puts calls before all others.
+func (q *fifo) prepend(cls []*call) {
+	q.a = slices.Concat(cls, q.a[q.head:])
+	q.head = 0
+}
+
+// insertByTag puts a call that was sent before those that never were, in the order of sending.
+func (q *fifo) insertByTag(cl *call) {
+	i := q.head
+	for i < len(q.a) && q.a[i].tag != 0 && q.a[i].tag < cl.tag {
+		i++
+	}
+	q.a = slices.Insert(q.a, i, cl)
 }
 
 // insertByNumber keeps the queue ascending.

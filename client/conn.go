@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -227,22 +228,18 @@ func (c *Client) uninstall(cn *conn) (hint string, err error) {
 		case cl.state != callSent:
 		case cl.bound != nil:
 			rs = append(rs, c.endLocked(cl, ended(errConnLost, true, false, nil, nil)))
-		case cl.number == 0:
+		case cl.req == nil:
 			unnumbered = append(unnumbered, cl)
 		default:
 			cl.state = callQueued
 			c.again.pushBack(cl) // install puts them in order
 		}
 	}
-	slices.SortFunc(unnumbered, func(a, b *call) int { return int(int64(b.tag - a.tag)) })
-	for _, cl := range unnumbered { // the latest first, each to the front
+	slices.SortFunc(unnumbered, func(a, b *call) int { return cmp.Compare(a.tag, b.tag) })
+	for _, cl := range unnumbered {
 		cl.state = callQueued
-		if cl.req != nil {
-			c.fresh.pushFront(cl)
-		} else {
-			c.plain.pushFront(cl)
-		}
 	}
+	c.plain.prepend(unnumbered)
 	for _, cl := range c.liveLocked() {
 		if cl.bound == cn {
 			rs = append(rs, c.endLocked(cl, ended(errConnLost, false, false, nil, nil)))
@@ -409,10 +406,10 @@ func (cn *conn) fill() bool {
 		for cn.next(&c.plain, &rs) || cn.next(&c.again, &rs) || cn.next(&c.fresh, &rs) {
 		}
 	}
-	any := len(cn.buf) > 0
+	filled := len(cn.buf) > 0
 	c.mu.Unlock()
 	runAll(rs)
-	return any
+	return filled
 }
 
 // next appends the first call of a queue; false: the queue is empty, stalled, or the message is full.

@@ -24,9 +24,9 @@ const (
 
 // Why a handler's context was cancelled (context.Cause).
 var (
-	// ErrTaskTimeout: the message's timeout for one attempt is over.
+	// ErrTaskTimeout says that the message's timeout for one attempt is over.
 	ErrTaskTimeout = errors.New("client: the attempt's timeout is over")
-	// ErrDraining: Consume stops and DrainTimeout is over.
+	// ErrDraining says that Consume stops and DrainTimeout is over.
 	ErrDraining = errors.New("client: draining")
 
 	errExpired = &Error{Code: wire.CodeLeaseLost, Message: "not extended before its end"}
@@ -34,7 +34,7 @@ var (
 	errSettled = errors.New("client: acked, nacked or released by hand")
 )
 
-// ErrRelease, returned by a handler, gives the message back at no cost of an attempt.
+// ErrRelease is what a handler returns to give the message back at no cost of an attempt.
 var ErrRelease = errors.New("client: release")
 
 type permanentError struct{ error }
@@ -114,9 +114,10 @@ type consumer struct {
 	wg   sync.WaitGroup  // of the workers
 
 	// Guarded by c.mu.
-	held     []*lease // ready to be taken, in order of delivery
-	idle     int      // workers without a message
-	busy     int      // handlers running
+	held     []*lease // from heldHead on: ready to be taken, in order of delivery
+	heldHead int
+	idle     int // workers without a message
+	busy     int // handlers running
 	draining bool
 	over     bool // cancelled handlers' failures are releases; set at DrainTimeout
 	changed  chan struct{}
@@ -211,8 +212,10 @@ func (k *consumer) pumpLocked() {
 		return
 	}
 	n := 0
-	for k.idle > 0 && n < len(k.held) {
-		l := k.held[n]
+	for k.idle > 0 && k.heldHead < len(k.held) {
+		l := k.held[k.heldHead]
+		k.held[k.heldHead] = nil
+		k.heldHead++
 		n++
 		if l.state != leaseHeld || l.lost != nil {
 			continue
@@ -221,10 +224,15 @@ func (k *consumer) pumpLocked() {
 		k.idle--
 		k.s.telling = append(k.s.telling, l)
 	}
-	if n > 0 {
-		k.held = slices.Delete(k.held, 0, n)
-		k.c.wakeWriter()
+	switch {
+	case n == 0:
+		return
+	case k.heldHead == len(k.held):
+		k.held, k.heldHead = k.held[:0], 0
+	case k.heldHead > 256 && k.heldHead > len(k.held)/2:
+		k.held, k.heldHead = slices.Delete(k.held, 0, k.heldHead), 0
 	}
+	k.c.wakeWriter()
 }
 
 // untellLocked takes messages back from workers that have not got them yet.
@@ -240,7 +248,7 @@ func (k *consumer) untellLocked(ls []*lease) {
 			continue
 		}
 		l.state = leaseHeld
-		k.held = slices.Insert(k.held, n, l)
+		k.held = slices.Insert(k.held, k.heldHead+n, l)
 		n++
 	}
 	k.changedLocked()
@@ -270,8 +278,8 @@ func (k *consumer) startLocked(l *lease) {
 func (k *consumer) loseLocked(l *lease, why error, rs *[]run) {
 	switch l.state {
 	case leaseHeld:
-		if i := slices.Index(k.held, l); i >= 0 {
-			k.held = slices.Delete(k.held, i, i+1)
+		if i := slices.Index(k.held[k.heldHead:], l); i >= 0 {
+			k.held = slices.Delete(k.held, k.heldHead+i, k.heldHead+i+1)
 		}
 		k.c.dropLeaseLocked(l)
 	case leaseTelling: // untellLocked or startLocked
@@ -441,14 +449,14 @@ func (k *consumer) drain() (left int) {
 	k.draining = true
 	k.untellLocked(k.s.telling)
 	k.s.telling = k.s.telling[:0]
-	for _, l := range k.held {
+	for _, l := range k.held[k.heldHead:] {
 		if l.state == leaseHeld && l.lost == nil {
 			k.releaseLocked(l)
 		} else {
 			c.dropLeaseLocked(l)
 		}
 	}
-	k.held = nil
+	k.held, k.heldHead = nil, 0
 	k.s.credit = 0
 	if k.s.live && c.conn != nil && !c.closing {
 		c.queueLocked(&call{

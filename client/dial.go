@@ -58,7 +58,7 @@ func (c *Client) hello(ctx context.Context, addr string) (*dialed, error) {
 		Subprotocols: []string{wire.Subprotocol},
 	}
 	u := url.URL{Scheme: "ws", Host: addr, Path: "/v1/ws"}
-	ws, resp, err := d.DialContext(ctx, u.String(), nil)
+	ws, resp, err := d.DialContext(ctx, u.String(), nil) //nolint:bodyclose // gorilla leaves nothing to close
 	if err != nil {
 		if stop != nil {
 			stop()

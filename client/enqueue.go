@@ -411,6 +411,7 @@ func (c *Client) enqueued(cn *conn, cl *call, raw wire.Raw) error {
 	c.retireLocked(cl)
 	over := 0
 	var retry *call
+	var refusal *Error
 	var rs []run
 	for i := range e.Outcomes {
 		p := &b.meta[i]
@@ -428,13 +429,12 @@ func (c *Client) enqueued(cn *conn, cl *call, raw wire.Raw) error {
 		}
 		retry.batch.add(retry, &b.msgs[i], messageSize(&b.msgs[i]), *p)
 		*p = pend{dead: true}
-		retry.last = errorOf(f)
+		refusal = errorOf(f)
 	}
 	cl.state = callDone
 	cl.batch = nil
 	if retry != nil {
-		e, _ := retry.last.(*Error)
-		c.laterLocked(retry, e, &rs)
+		c.laterLocked(retry, refusal, &rs)
 	}
 	c.freeLocked(over)
 	c.mu.Unlock()

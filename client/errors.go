@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	// ErrUnavailable: no server that leads could be reached before the call had to end. If the call had been sent
+	// ErrUnavailable says that no server that leads could be reached before the call had to end. If the call had been sent
 	// before, the error is also an *Error with Unknown set.
 	ErrUnavailable = errors.New("client: no leading server reachable")
-	// ErrClosed: the client was closed. Calls that were under way then get an *Error with Unknown set that wraps it.
+	// ErrClosed says that the client was closed. Calls that were under way then get an *Error with Unknown set that wraps it.
 	ErrClosed = errors.New("client: closed")
 )
 
@@ -116,7 +116,7 @@ func ended(cause error, sent, connected bool, last, lost error) error {
 	case errors.Is(cause, ErrClosed):
 		return ErrClosed
 	case !connected && lost != nil:
-		return fmt.Errorf("%w: %w (last: %v)", ErrUnavailable, cause, lost)
+		return fmt.Errorf("%w: %w (last: %v)", ErrUnavailable, cause, lost) //nolint:errorlint // a dial's time-out is not the call's
 	case !connected:
 		return fmt.Errorf("%w: %w", ErrUnavailable, cause)
 	}

@@ -53,7 +53,7 @@ func (c *Client) Lease(ctx context.Context, queue string, o LeaseOptions) ([]*De
 		o.Max = 1
 	}
 	if o.Worker == "" {
-		o.Worker = c.o.Worker
+		o.Worker = c.o.worker(0)
 	}
 	body := &wire.Lease{
 		Queue: queue, Max: int32(min(o.Max, 1<<30)), WaitMillis: millis(o.Wait), LeaseMillis: millis(o.Lease), Worker: o.Worker,

@@ -30,7 +30,8 @@ type Options struct {
 	Addrs []string
 	// Name is shown in the servers' logs, at most 128 bytes. Default: "quorate-go".
 	Name string
-	// Worker names the lease holder in task histories, at most 128 bytes. Default: host:pid.
+	// Worker names the lease holder in task histories, at most 128 bytes. Default: host:pid:index, the index being that
+	// of the subscription and 0 for pulls.
 	Worker string
 	// Logger gets connection state changes. Nil: silent.
 	Logger *slog.Logger
@@ -68,9 +69,6 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Name == "" {
 		o.Name = "quorate-go"
 	}
-	if o.Worker == "" {
-		o.Worker = defaultWorker()
-	}
 	for _, f := range []struct {
 		name, value string
 		limit       int
@@ -97,13 +95,17 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-func defaultWorker() string {
+// worker names the lease holder of a subscription, or of pulls (0), where the caller does not.
+func (o *Options) worker(index uint32) string {
+	if o.Worker != "" {
+		return o.Worker
+	}
 	host, err := os.Hostname()
 	if err != nil || host == "" {
 		host = "unknown"
 	}
-	pid := fmt.Sprintf(":%d", os.Getpid())
-	return wire.CutText(host, wire.MaxWorkerBytes-len(pid)) + pid
+	rest := fmt.Sprintf(":%d:%d", os.Getpid(), index)
+	return wire.CutText(host, wire.MaxWorkerBytes-len(rest)) + rest
 }
 
 // jitter draws back-off waits. Safe for concurrent use.

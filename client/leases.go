@@ -1,0 +1,334 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+// leaseState is where a lease of a subscription is. Under Client.mu.
+type leaseState uint8
+
+const (
+	leaseHeld     leaseState = iota // received, no handler has it
+	leaseTelling                    // its started frame is queued
+	leaseRunning                    // a handler, or the user of Subscribe, has it
+	leaseSettling                   // its ack, nack or release is under way
+	leaseOver                       // out of the table
+)
+
+// lease is one delivery of a subscription that has not ended. Guarded by Client.mu.
+type lease struct {
+	s     *subscription
+	d     *Delivery
+	at    int // in s.out
+	state leaseState
+
+	// Of consumers only.
+	length    time.Duration // of the lease when it came: what an extension is expected to bring
+	expires   int64         // safe local end; moves with extensions
+	extendAt  int64         // 0: an extension is under way
+	settleBy  int64         // while settling: extended no longer after this
+	timeoutAt int64         // safe local end of the attempt; 0: none
+	cancel    context.CancelCauseFunc
+	lost      error // why it must be taken as lost: no ack, nack or release any more
+	settle    *call
+}
+
+// tendLocked extends leases, and gives up those that may have ended. It returns the next time it wants to be called.
+func (s *subscription) tendLocked(now int64, rs *[]run) int64 {
+	if s.cons == nil {
+		return 0
+	}
+	c := s.c
+	next := int64(0)
+	at := func(t int64) {
+		if t != 0 && (next == 0 || t < next) {
+			next = t
+		}
+	}
+	for i := len(s.out) - 1; i >= 0; i-- { // from the end: loseLocked may move the last one to i
+		l := s.out[i]
+		if l.lost != nil {
+			continue
+		}
+		if l.timeoutAt != 0 && l.timeoutAt <= now && l.state != leaseSettling {
+			c.loseLocked(l, ErrTaskTimeout, rs)
+			continue
+		}
+		if l.expires <= now {
+			c.loseLocked(l, errExpired, rs)
+			continue
+		}
+		if l.extendAt != 0 && (l.settleBy == 0 || now < l.settleBy) {
+			if l.extendAt <= now && c.conn != nil {
+				c.extendLocked(l)
+			} else if l.extendAt > now {
+				at(l.extendAt)
+			} // else: attaching looks again
+		}
+		at(l.expires)
+		if l.state != leaseSettling {
+			at(l.timeoutAt)
+		}
+	}
+	return next
+}
+
+// extendTime rounds to a grid, so that many leases are extended by one tick and in one message.
+func extendTime(t int64, length time.Duration) int64 {
+	grid := max(int64(length/64), 1)
+	return t / grid * grid
+}
+
+// extendLocked sends one extension; the answer sets the next.
+func (c *Client) extendLocked(l *lease) {
+	l.extendAt = 0
+	var sent int64
+	var left time.Duration
+	cancelled := false
+	cl := &call{typ: wire.TypeExtend, size: 128, deadline: l.expires}
+	cl.rebuild = func() any {
+		sent = c.now()
+		return &wire.Extend{Token: l.d.Token, LeaseMillis: millis(l.s.lease)}
+	}
+	cl.answer = func(raw wire.Raw) error {
+		var e wire.Extended
+		if err := raw.Decode(&e); err != nil {
+			return err
+		}
+		left, cancelled = time.Duration(e.LeaseLeftMillis)*time.Millisecond, e.Cancelled
+		return nil
+	}
+	cl.notify = func(err error) {
+		c.mu.Lock()
+		var rs []run
+		if l.state != leaseOver && l.lost == nil {
+			switch {
+			case cancelled:
+				c.loseLocked(l, ErrCancelled, &rs)
+			case err == nil:
+				l.expires = max(l.expires, leaseEnd(sent, left))
+				// Near the attempt's timeout an extension brings less and less: ask no oftener than a tenth of a lease.
+				l.extendAt = extendTime(max(sent+int64(left/3), c.now()+int64(l.length/10)), l.length)
+				c.watchDeadline(l.extendAt)
+				c.watchDeadline(l.expires)
+			case Unknown(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed):
+				// No answer by the end of the lease: tendLocked gives it up then.
+			default:
+				c.loseLocked(l, err, &rs)
+			}
+		}
+		c.mu.Unlock()
+		runAll(rs)
+	}
+	c.queueLocked(cl)
+}
+
+// toldLostLocked: the server says that a lease is not live. Where its ack, nack or release is under way, that is no
+// news: it may have ended the lease, its answer being lost, and sending it again will tell.
+func (c *Client) toldLostLocked(l *lease, rs *[]run) {
+	if l.state == leaseSettling {
+		l.extendAt = 0
+		return
+	}
+	c.loseLocked(l, errLost, rs)
+}
+
+// loseLocked takes a lease as lost. A handler's context is cancelled; its lease stays in the table until it returns.
+func (c *Client) loseLocked(l *lease, why error, rs *[]run) {
+	if l.lost != nil || l.state == leaseOver {
+		return
+	}
+	l.lost = why
+	s := l.s
+	if s.cons != nil {
+		s.cons.loseLocked(l, why, rs)
+		return
+	}
+	c.dropLeaseLocked(l)
+	if f, d := s.onLost, l.d; f != nil {
+		*rs = append(*rs, func() { f(d) })
+	}
+}
+
+func (c *Client) addLeaseLocked(l *lease) {
+	l.at = len(l.s.out)
+	l.s.out = append(l.s.out, l)
+	c.leases[l.d.Token] = l
+}
+
+func (c *Client) dropLeaseLocked(l *lease) {
+	if l.state == leaseOver {
+		return
+	}
+	l.state = leaseOver
+	delete(c.leases, l.d.Token)
+	s := l.s
+	last := len(s.out) - 1
+	s.out[l.at] = s.out[last]
+	s.out[l.at].at = l.at
+	s.out[last] = nil
+	s.out = s.out[:last]
+}
+
+// settlingLocked: an ack, nack or release of a token is on its way for the user of Subscribe.
+func (c *Client) settlingLocked(token string) {
+	if l := c.leases[token]; l != nil && l.s.cons == nil {
+		l.state = leaseSettling
+	}
+}
+
+// settledLocked: the ack, nack or release of a token has ended.
+func (c *Client) settledLocked(token string, err error) {
+	l := c.leases[token]
+	if l == nil || (l.s.cons != nil && l.state == leaseSettling) {
+		return // the consumer's own settling ends it
+	}
+	var e *Error
+	over := err == nil || (errors.As(err, &e) && !e.Unknown &&
+		(e.Code == wire.CodeLeaseLost || e.Code == wire.CodeNotFound || e.Code == wire.CodeCancelled))
+	switch {
+	case l.s.cons == nil && over:
+		c.dropLeaseLocked(l)
+	case l.s.cons == nil:
+		l.state = leaseRunning // the lease is still the user's
+	case over:
+		l.lost = errSettled // by hand, while the handler runs: nothing is left to do when it returns
+	}
+}
+
+// gone handles leases that ended without the consumer's doing.
+func (c *Client) gone(g *wire.LeaseGone) {
+	c.mu.Lock()
+	var rs []run
+	for _, t := range g.Tokens {
+		if l := c.leases[t]; l != nil && l.s.num == g.Sub {
+			c.toldLostLocked(l, &rs)
+		}
+	}
+	c.mu.Unlock()
+	runAll(rs)
+}
+
+// deliver takes a delivery frame in.
+func (cn *conn) deliver(f wire.Raw) error {
+	c := cn.c
+	w := &cn.delivery
+	if err := f.DecodeWith(w, &cn.strings); err != nil {
+		return err
+	}
+	now := c.now()
+	cn.got = deliveries(cn.got[:0], "", w.Messages, now, time.Now())
+	c.mu.Lock()
+	s := c.subs[w.Sub]
+	if s == nil || (s.cons != nil && s.cons.draining) {
+		for _, d := range cn.got {
+			if !c.closed {
+				c.releaseLocked(d.Token, func(error) {})
+			}
+		}
+		c.mu.Unlock()
+		return nil
+	}
+	ls := make([]lease, len(cn.got))
+	for i, d := range cn.got {
+		d.Queue = s.queue
+		l := &ls[i]
+		*l = lease{s: s, d: d}
+		if old := c.leases[d.Token]; old != nil { // told again after a reconnect: the first copy counts
+			cn.got[i] = nil
+			continue
+		}
+		c.addLeaseLocked(l)
+		if s.cons == nil {
+			l.state = leaseRunning
+			s.telling = append(s.telling, l)
+			continue
+		}
+		left := time.Duration(w.Messages[i].LeaseLeftMillis) * time.Millisecond
+		l.length = left
+		l.expires, l.extendAt = leaseEnd(now, left), extendTime(now+int64(left/3), left)
+		if d.Timeout > 0 {
+			l.timeoutAt = leaseEnd(now, d.Timeout)
+		}
+		s.cons.held = append(s.cons.held, l)
+		c.watchDeadline(min(l.extendAt, l.expires))
+		c.watchDeadline(l.timeoutAt)
+	}
+	if s.cons != nil {
+		s.cons.pumpLocked()
+	}
+	if len(s.telling) > 0 {
+		c.wakeWriter()
+	}
+	deliver := s.deliver
+	c.mu.Unlock()
+	if deliver != nil {
+		for _, d := range cn.got {
+			if d != nil {
+				deliver(d)
+			}
+		}
+	}
+	clear(cn.got)
+	return nil
+}
+
+// appendStarted encodes the started tokens of a subscription that is live on this connection.
+func (cn *conn) appendStarted(s *subscription) {
+	if !s.live || len(s.telling) == 0 {
+		return
+	}
+	n := min(len(s.telling), 1000)
+	s.tokens = s.tokens[:0]
+	var lost []*lease
+	for _, l := range s.telling[:n] {
+		if l.state == leaseOver || l.lost != nil {
+			if s.cons != nil && l.state != leaseOver {
+				lost = append(lost, l)
+			}
+			continue
+		}
+		s.tokens = append(s.tokens, l.d.Token)
+		if s.cons != nil {
+			cn.told = append(cn.told, l)
+		}
+	}
+	s.telling = slices.Delete(s.telling, 0, n)
+	for _, l := range lost {
+		s.cons.startLocked(l) // sees that it is lost, and frees the worker
+	}
+	if len(s.tokens) > 0 {
+		cn.buf = wire.AppendFrame(cn.buf, wire.TypeStarted, 0, &wire.Started{Sub: s.num, Tokens: s.tokens})
+	}
+}
+
+// flushed lets the handlers run whose started frames have been written.
+func (cn *conn) flushed() {
+	if len(cn.told) == 0 {
+		return
+	}
+	c := cn.c
+	c.mu.Lock()
+	for _, l := range cn.told {
+		l.s.cons.startLocked(l)
+	}
+	c.mu.Unlock()
+	clear(cn.told)
+	cn.told = cn.told[:0]
+}
+
+// unflushed takes back what could not be written.
+func (cn *conn) unflushed() {
+	c := cn.c
+	c.mu.Lock()
+	for _, l := range cn.told {
+		l.s.cons.untellLocked([]*lease{l})
+	}
+	c.mu.Unlock()
+	cn.told = nil
+}
