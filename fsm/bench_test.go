@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"io"
 	"runtime"
 	"syscall"
 	"testing"
@@ -128,4 +129,53 @@ func BenchmarkRestore(b *testing.B) {
 		restoredOnly(b, snap).Close()
 	}
 	b.ReportMetric((cpu(b)-from)/float64(b.N)/200_000, "cpu-ns/msg")
+}
+
+// BenchmarkDrain is the lease and ack of one of a million queued messages, while a snapshot is being written all the time.
+func BenchmarkDrain(b *testing.B) {
+	for _, writing := range []bool{false, true} {
+		name := "alone"
+		if writing {
+			name = "while writing a snapshot"
+		}
+		b.Run(name, func(b *testing.B) {
+			r, _ := filled(b, 1_000_000)
+			done := make(chan struct{})
+			views := make(chan *View, 1)
+			go func() {
+				defer close(done)
+				for v := range views {
+					_, _ = v.WriteTo(io.Discard)
+					v.Release()
+				}
+			}()
+			lease := &Lease{Queue: []byte("q"), Consumer: someone, Worker: []byte("host:1:2"), Max: 200}
+			var acks [200]Ack
+			held := 0
+			var data []byte
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := 0; n < b.N; n += len(acks) {
+				if writing && len(views) == 0 {
+					views <- r.s.View()
+				}
+				r.now++
+				data = AppendOp(AppendEntryHeader(data[:0], r.now, 0), lease)
+				for i := range held {
+					data = AppendOp(data, &acks[i])
+				}
+				r.index++
+				if err := r.s.Apply(r.index, data, &r.fx); err != nil {
+					b.Fatal(err)
+				}
+				held = len(r.fx.Leases)
+				for i := range held {
+					acks[i].Token = r.fx.Leases[i].Token
+				}
+			}
+			b.StopTimer()
+			close(views)
+			<-done
+		})
+	}
 }

@@ -87,6 +87,8 @@
 // A result pushed for a dead letter is recorded beside it; the letter stays. A message that goes on although its task has a
 // result (it was out when that was pushed) lives by the ordinary rules until an ack finds the result, or it dies.
 //
+// A late ack's result counts the attempts that cost one: a message released on its first delivery and acked after all has none.
+//
 // A dead letter that dies into a full drop_oldest table pushes out the oldest other one, never itself: its nack can still be
 // answered.
 //

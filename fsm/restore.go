@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -32,13 +33,18 @@ type restorer struct {
 	s      *State
 	f      *frameReader
 	ready  []placed // by place
-	leased []placed // by lease
+	leased []leased // by lease
 	dead   []int32
 }
 
 type placed struct {
-	key  ID
-	slot int32
+	place uint64
+	slot  int32
+}
+
+type leased struct {
+	lease ID
+	side  int32
 }
 
 func (rs *restorer) run() error {
@@ -303,11 +309,11 @@ func (rs *restorer) enter(q *queue, slot int32) {
 	}
 	switch m.state {
 	case StateReady:
-		rs.ready = append(rs.ready, placed{ID{Lo: m.place}, slot})
+		rs.ready = append(rs.ready, placed{m.place, slot})
 	case StateLeased:
 		t.leased++
 		sd := s.sides.Get(m.side)
-		rs.leased = append(rs.leased, placed{sd.lease, m.side})
+		rs.leased = append(rs.leased, leased{sd.lease, m.side})
 		q.leases.Push(sd.due, m.side)
 		s.clockFix(clockLease, q)
 	case StateScheduled:
@@ -325,25 +331,24 @@ func (rs *restorer) enter(q *queue, slot int32) {
 // link makes the lists: ready messages by place, leases by position, dead letters by time.
 func (rs *restorer) link() {
 	s, f := rs.s, rs.f
-	byKey := func(a, b placed) int { return a.key.Compare(b.key) }
-	slices.SortFunc(rs.ready, byKey)
+	slices.SortFunc(rs.ready, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
 	for i, p := range rs.ready {
-		if p.key.Lo == 0 || i > 0 && rs.ready[i-1].key == p.key {
-			f.fail("ready message %s has place %d, which is not its own", s.messages.Get(p.slot).id, p.key.Lo)
+		if p.place == 0 || i > 0 && rs.ready[i-1].place == p.place {
+			f.fail("ready message %s has place %d, which is not its own", s.messages.Get(p.slot).id, p.place)
 			return
 		}
 		q := s.queues[s.messages.Get(p.slot).queue]
 		s.pushReady(q, p.slot)
 		s.nowReady(q, p.slot)
 	}
-	slices.SortFunc(rs.leased, byKey)
+	slices.SortFunc(rs.leased, func(a, b leased) int { return a.lease.Compare(b.lease) })
 	for i, p := range rs.leased {
-		if i > 0 && rs.leased[i-1].key == p.key {
-			f.fail("lease %s is there twice", p.key)
+		if i > 0 && rs.leased[i-1].lease == p.lease {
+			f.fail("lease %s is there twice", p.lease)
 			return
 		}
-		c := s.sides.Get(p.slot).consumer
-		s.linkConsumer(c, p.slot)
+		c := s.sides.Get(p.side).consumer
+		s.linkConsumer(c, p.side)
 		s.consumers.Mut(c).count-- // linkConsumer counts what side has counted
 	}
 	slices.SortFunc(rs.dead, func(a, b int32) int {
