@@ -20,17 +20,6 @@ import (
 	"github.com/quorate/quorate/cluster/store"
 )
 
-func fatalOf(t *testing.T, c *clustertest.Cluster, i int) error {
-	t.Helper()
-	select {
-	case err := <-c.Fatal(i):
-		return err
-	case <-time.After(clustertest.Patience):
-		t.Fatalf("node %d goes on", i)
-		return nil
-	}
-}
-
 // TestSecondCopyOfANode: a copy of a running node's directory is started; the original is told and ends. (G19)
 func TestSecondCopyOfANode(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ func Probe(ctx context.Context, addr string) (Probed, error) {
 	if err != nil {
 		return Probed{}, err
 	}
-	defer l.Close()
+	defer func() { _ = l.Close() }()
 	a, p, err := callOver(ctx, l, addr, store.UUID{}, &request{Op: opStatus})
 	if err != nil {
 		return Probed{}, err

@@ -161,7 +161,7 @@ func (d *doctor) disk() {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		d.say("space", Warn, "", "free space of %s: %v", dir, err)
 	} else {
-		free := int64(fs.Bavail) * int64(fs.Bsize)
+		free := int64(fs.Bavail) * fs.Bsize
 		what := fmt.Sprintf("%d MiB free at %s", free>>20, dir)
 		switch {
 		case free < noSpace:
@@ -197,7 +197,7 @@ func timeSyncs(dir string) ([]time.Duration, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }()
 	defer f.Close()
 	b := make([]byte, syncBytes)
 	took := make([]time.Duration, 0, syncs)
@@ -242,7 +242,7 @@ func tryPort(network, addr string) error {
 	if network == "udp" {
 		c, err := net.ListenPacket(network, addr)
 		if err == nil {
-			c.Close()
+		c.Close()
 		}
 		return err
 	}
@@ -311,7 +311,7 @@ func (d *doctor) peers(ctx context.Context) {
 			d.say("peers", Warn, "see whether it runs, and whether a firewall stands between", "gossip address to join: %v", err)
 			continue
 		}
-		c.Close()
+		_ = c.Close()
 		d.say("peers", OK, "", "gossip address %s to join answers", a)
 	}
 }

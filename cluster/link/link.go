@@ -170,7 +170,7 @@ func (l *Link) Close() error {
 	l.cancel()
 	err := l.ln.Close()
 	for _, c := range open {
-		c.Close()
+		_ = c.Close()
 	}
 	l.wg.Wait()
 	return err
@@ -231,7 +231,7 @@ func (l *Link) greet(c *conn) {
 	keep := false
 	defer func() {
 		if !keep {
-			c.Close()
+			_ = c.Close()
 		}
 	}()
 	from := c.RemoteAddr().String()
@@ -349,7 +349,7 @@ func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Ki
 	}
 	p, err := l.introduce(ctx, c, addr, target, kind, group)
 	if err != nil {
-		c.Close()
+		_ = c.Close()
 		var r *RefusedError
 		if l.cfg.Missed != nil && errors.As(err, &r) && r.Code == WrongTarget {
 			l.cfg.Missed(target, addr)

@@ -12,11 +12,13 @@ import (
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
 )
 
 const (
-	// LogFile is the bbolt file with the log and the stable values, TailFile the marks beside it (see tail).
-	LogFile  = "raft.db"
+	// LogFile is the bbolt file with the log and the stable values.
+	LogFile = "raft.db"
+	// TailFile has the marks beside it (see tail).
 	TailFile = "raft.tail"
 	// markKey holds who the log belongs to: UUID, incarnation.
 	markKey = "quorate/node"
@@ -109,9 +111,9 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	switch {
 	case err == nil, errors.As(err, &d):
 		return b, err
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("open %s: another process has it open", path)
-	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrChecksum), errors.Is(err, bbolt.ErrVersionMismatch):
+	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
 		return nil, &DamageError{File: path, What: "bbolt cannot open it", Err: err}
 	default:
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -151,7 +153,7 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	}
 	defer func() {
 		if err != nil {
-			t.close()
+			_ = t.close()
 		}
 	}()
 	b, err := openBolt(path)
@@ -160,7 +162,7 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	}
 	defer func() {
 		if err != nil {
-			b.Close()
+			_ = b.Close()
 		}
 	}()
 	o.File, o.tail = path, t

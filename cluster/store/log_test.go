@@ -121,14 +121,14 @@ func TestLogNoticesMissingEntries(t *testing.T) {
 		}
 	}
 	var l raft.Log
-	if err := log.GetLog(11, &l); err != raft.ErrLogNotFound {
+	if err := log.GetLog(11, &l); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("past the end: %v", err)
 	}
 	if err := inner.DeleteRange(1, 4); err != nil {
 		t.Fatal(err)
 	}
 	floor = 4
-	if err := log.GetLog(3, &l); err != raft.ErrLogNotFound {
+	if err := log.GetLog(3, &l); !errors.Is(err, raft.ErrLogNotFound) {
 		t.Errorf("compacted: %v", err)
 	}
 	floor = 3

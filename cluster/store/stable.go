@@ -106,7 +106,7 @@ func (s *Stable) Get(key []byte) ([]byte, error) {
 	defer s.mu.Unlock()
 	val, _, err := s.get(key)
 	switch {
-	case err == nil, err == errNotFound, errors.Is(err, ErrReleased):
+	case err == nil, errors.Is(err, errNotFound), errors.Is(err, ErrReleased):
 		return val, err
 	default:
 		return nil, s.halt.trip(fmt.Errorf("read stable value %q: %w", key, err))
