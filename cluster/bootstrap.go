@@ -186,8 +186,13 @@ func (n *Node) welcome() {
 			continue
 		}
 		if servers == nil {
-			var err error
-			if servers, err = n.servers(); err != nil || len(servers) == 0 {
+			f := n.group.Raft().GetConfiguration()
+			// A membership that is not committed may never be; the founder's own, the log's first entry, cannot be before
+			// the others have been told.
+			if f.Error() != nil || f.Index() > max(n.group.Raft().CommitIndex(), 1) {
+				return
+			}
+			if servers = f.Configuration().Servers; len(servers) == 0 {
 				return
 			}
 		}

@@ -242,13 +242,13 @@ func tryPort(network, addr string) error {
 	if network == "udp" {
 		c, err := net.ListenPacket(network, addr)
 		if err == nil {
-		c.Close()
+			_ = c.Close()
 		}
 		return err
 	}
 	l, err := net.Listen(network, addr)
 	if err == nil {
-		l.Close()
+		_ = l.Close()
 	}
 	return err
 }
