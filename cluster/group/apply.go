@@ -95,7 +95,7 @@ func (g *Group) settle(f *flight) {
 		switch op.kind {
 		case opDeal:
 			if len(leases) > 0 {
-				g.deliver(op.sub.consumer, leases)
+				g.deliver(op.sub, leases)
 			} else if c := out[0].Code; c != fsm.OK && c != fsm.NotFound { // again and again, otherwise
 				d.block(op.sub, g.clock.Mono())
 			}
@@ -128,29 +128,36 @@ func (g *Group) orphaned(p *Proposal) bool {
 }
 
 // deliver hands leases to their subscription's connection, or gives them back. The state lock is held.
-func (g *Group) deliver(c fsm.Consumer, leases []fsm.Leased) {
+func (g *Group) deliver(sub *subscription, leases []fsm.Leased) {
 	d := &g.dispatch
-	sub := d.subs[c]
-	if sub == nil {
-		for i := range leases {
-			d.release(leases[i].Token)
-		}
-		return
+	now := d.subs[sub.consumer] // not sub, if that has ended and perhaps begun anew, with another queue
+	if now != nil {
+		now.out += int32(len(leases))
+		d.appetite(now)
 	}
-	sub.out += int32(len(leases))
-	if conn := sub.session.conn; !sub.dormant && (conn == nil || !conn.Deliver(c.Sub, g.st, leases)) {
-		for i := range leases {
-			d.release(leases[i].Token)
-		}
-		d.block(sub, g.clock.Mono())
+	conn := sub.session.conn
+	switch {
+	case now != sub:
+	case sub.dormant: // undelivered until it is resumed, which gives them back
+		g.unstarted(sub, leases)
 		return
-	} else if conn != nil {
+	case conn != nil && conn.Deliver(sub.consumer.Sub, g.st, leases):
+		g.unstarted(sub, leases)
 		g.flushes.add(conn)
+		g.metrics.delivered(len(leases))
+		return
+	default:
+		d.block(sub, g.clock.Mono())
 	}
+	for i := range leases {
+		d.release(leases[i].Token)
+	}
+}
+
+func (g *Group) unstarted(sub *subscription, leases []fsm.Leased) {
 	for i := range leases {
 		sub.unstarted[leases[i].Token] = struct{}{}
 	}
-	g.metrics.delivered(len(leases))
 }
 
 // ended opens the windows of consumers whose leases have ended, and tells those whose leases ran out. The state lock is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
+	"github.com/quorate/quorate/fsm"
 )
 
 // Clock is where a group gets its time from; it never asks the machine itself, so that a simulation can.
@@ -83,6 +84,12 @@ type Limits struct {
 	TransferWithin time.Duration // how long Stop waits for another leader; default 2 s
 }
 
+// maxOp is the largest operation that is taken: a result and a batch of messages (an ack with followers is both), and room
+// for their fields.
+func (c *Config) maxOp() int64 {
+	return 2*max(fsm.MaxBatchBytes, c.MaxMessageBytes) + 1<<20
+}
+
 func (l *Limits) defaults() {
 	set(&l.EntryBytes, 64<<10)
 	set(&l.EntryOps, 512)
@@ -129,8 +136,9 @@ func (c *Config) Validate() error {
 			return fmt.Errorf("group config: %s is missing", need.what)
 		}
 	}
-	if c.MaxMessageBytes < 0 || c.MaxMessageBytes > 16<<20 {
-		return fmt.Errorf("group config: MaxMessageBytes is %d, want 1 to %d", c.MaxMessageBytes, 16<<20)
+	if c.MaxMessageBytes < 0 || c.MaxMessageBytes > fsm.MaxBodyBytes {
+		return fmt.Errorf("group config: MaxMessageBytes is %d, want 1 to %d, or 0 for %d",
+			c.MaxMessageBytes, fsm.MaxBodyBytes, fsm.DefaultMaxBodyBytes)
 	}
 	l := c.Limits
 	l.defaults()

@@ -21,6 +21,7 @@ import (
 type Group struct {
 	cfg     Config
 	limits  Limits
+	maxOp   int64
 	log     *slog.Logger
 	clock   Clock
 	raft    *raft.Raft
@@ -98,7 +99,7 @@ func New(cfg Config) (*Group, error) {
 		cfg.ClientAddr = func(raft.ServerID) string { return "" }
 	}
 	g := &Group{
-		cfg: cfg, limits: cfg.Limits, clock: cfg.Clock, metrics: cfg.Metrics, cluster: cfg.Cluster,
+		cfg: cfg, limits: cfg.Limits, maxOp: cfg.maxOp(), clock: cfg.Clock, metrics: cfg.Metrics, cluster: cfg.Cluster,
 		log:          cfg.Logger.With("component", "group", "group", cfg.Number),
 		kicks:        make(chan struct{}, 1),
 		watching:     make(chan watched, 4*maxInFlight),

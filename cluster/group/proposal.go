@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -46,6 +47,15 @@ type Flusher interface{ Flush() }
 // beyond the bounds, not_leader or no_leader where another node must be asked. Operations of one caller keep their order.
 func (g *Group) Propose(ps ...*Proposal) {
 	q := &g.intake
+	for i, p := range ps {
+		if int64(len(p.Op)) > g.maxOp {
+			g.Propose(ps[:i]...)
+			g.refuse(p, &Error{Code: CodeTooLarge,
+				Message: fmt.Sprintf("the operation has %d bytes in the log, want at most %d", len(p.Op), g.maxOp)})
+			g.Propose(ps[i+1:]...)
+			return
+		}
+	}
 	refused := ps[len(ps):]
 	err := errQueueFull
 	q.mu.Lock()

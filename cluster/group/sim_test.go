@@ -354,8 +354,20 @@ func simulate(t *testing.T, seed int64) {
 		rng := rand.New(rand.NewSource(rng.Int63()))
 		workers.Go(func() { s.work(rng, int32(1+i*5)) })
 	}
+	var audits sync.WaitGroup
+	audits.Go(func() {
+		for !s.stop.Load() {
+			for i := range s.groups {
+				if g := s.groups[i].Load(); g != nil {
+					g.audit(t)
+				}
+			}
+			pass(700 * time.Microsecond)
+		}
+	})
 	s.trouble(rng, 25)
 	s.stop.Store(true)
+	audits.Wait()
 	producers.Wait()
 	healed := time.Now()
 	done := make(chan struct{})
