@@ -291,6 +291,59 @@ func TestLeaseForNobody(t *testing.T) {
 	})
 }
 
+// A subscription that ends, or begins anew for another queue, while a lease for it is in flight: the lease is given back
+// and the new window is exact.
+func TestSubscriptionChangesInFlight(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(s *Session) *Error
+	}{
+		{"unsubscribe", func(s *Session) *Error { return s.Unsubscribe(1) }},
+		{"another queue", func(s *Session) *Error { return s.Subscribe(1, "p", 3, 0, "w") }},
+		{"again", func(s *Session) *Error {
+			if err := s.Unsubscribe(1); err != nil {
+				return err
+			}
+			return s.Subscribe(1, "p", 3, 0, "w")
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				var disk *slowDisk
+				c := newCluster(t, 1, func(cfg *Config) {
+					disk = &slowDisk{LogStore: cfg.Logs}
+					cfg.Logs = disk
+				})
+				defer c.stop()
+				l := c.leader()
+				s, cn, _ := l.attach(t)
+				l.do(t, enqueue("p", "1", "2", "3", "4", "5"))
+				must(t, s.Subscribe(1, "q", 10, 0, "w"))
+				hang := make(chan struct{})
+				disk.hang.Store(&hang)
+				e := l.send(enqueue("q", "a", "b"))
+				c.until(time.Second, "in flight", func() bool { n, _ := l.g.intake.size(); return n == 0 && l.g.inFlight.Load() > 0 })
+				must(t, test.change(s))
+				l.g.audit(t)
+				disk.hang.Store(nil)
+				close(hang)
+				e.wait(t)
+				c.until(time.Second, "both back", func() bool { return l.stats("q").Ready == 2 })
+				pass(10 * time.Millisecond)
+				for _, d := range cn.have(1) {
+					if d.body == "a" || d.body == "b" {
+						t.Errorf("delivered %q to a subscription that had ended", d.body)
+					}
+				}
+				if n := len(cn.have(1)); n > 3 {
+					t.Errorf("%d delivered, window 3", n)
+				}
+				l.g.audit(t)
+			})
+		})
+	}
+}
+
 // A connection without room is not asked again at once, and costs no attempt.
 func TestNoRoom(t *testing.T) {
 	bubble(t, func(t *testing.T) {

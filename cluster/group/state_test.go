@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/quorate/quorate/fsm"
 )
 
@@ -101,6 +102,59 @@ func TestReadsAreLinearizable(t *testing.T) {
 		if reads < 200 {
 			t.Errorf("only %d reads succeeded", reads)
 		}
+	})
+}
+
+// A new leader answers nothing before it knows what the old one had confirmed: without the barrier there is a time in
+// which leadership is confirmed and the commit index is an old one.
+func TestFirstReadOfATerm(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var disks []*slowDisk
+		c := newCluster(t, 3, func(cfg *Config) {
+			d := &slowDisk{LogStore: cfg.Logs}
+			disks = append(disks, d)
+			cfg.Logs = d
+			cfg.Transport = newFastBeat(cfg.Transport.(*raft.InmemTransport))
+		})
+		defer c.stop()
+		l := c.leader()
+		l.do(t, enqueue("q", "first"))
+		pass(100 * time.Millisecond)
+		l.do(t, enqueue("q", "second")) // the others have it in their logs and do not know yet that it is committed
+		c.cut(l)
+		for _, d := range disks {
+			d.delay.Store(int64(80 * time.Millisecond))
+		}
+		end := time.Now().Add(5 * time.Second)
+		reads := 0
+		for time.Now().Before(end) {
+			for _, nd := range c.nodes {
+				if nd == l {
+					continue
+				}
+				var got int64
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				_, err := nd.g.Read(ctx, false, func(st *fsm.State) {
+					n, _ := st.QueueNumber([]byte("q"))
+					got = int64(st.Ready(n))
+				})
+				cancel()
+				if err == nil {
+					reads++
+					if got != 2 {
+						t.Fatalf("read %d messages, two were confirmed", got)
+					}
+				}
+			}
+			pass(2 * time.Millisecond)
+		}
+		if reads == 0 {
+			t.Error("no read succeeded")
+		}
+		for _, d := range disks {
+			d.delay.Store(0)
+		}
+		c.join(l)
 	})
 }
 

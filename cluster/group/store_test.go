@@ -2,21 +2,68 @@ package group
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-// slowDisk is a log store whose writes hang while hang is set.
+// slowDisk is a log store whose writes hang while hang is set, and take delay (ns).
 type slowDisk struct {
 	raft.LogStore
-	hang atomic.Pointer[chan struct{}]
+	hang  atomic.Pointer[chan struct{}]
+	delay atomic.Int64
 }
 
 func (s *slowDisk) StoreLogs(logs []*raft.Log) error {
 	if ch := s.hang.Load(); ch != nil {
 		<-*ch
 	}
+	if d := s.delay.Load(); d > 0 {
+		<-time.After(time.Duration(d))
+	}
 	return s.LogStore.StoreLogs(logs)
 }
 
 func (s *slowDisk) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// fastBeat answers heartbeats beside raft's main loop, as the network transport does, so that they pass a slow disk.
+type fastBeat struct {
+	*raft.InmemTransport
+	out  chan raft.RPC
+	end  chan struct{}
+	beat atomic.Pointer[func(raft.RPC)]
+}
+
+func newFastBeat(in *raft.InmemTransport) *fastBeat {
+	f := &fastBeat{InmemTransport: in, out: make(chan raft.RPC), end: make(chan struct{})}
+	go func() {
+		for {
+			select {
+			case rpc := <-in.Consumer():
+				if a, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 &&
+					len(a.Entries) == 0 && a.LeaderCommitIndex == 0 {
+					if handle := f.beat.Load(); handle != nil {
+						(*handle)(rpc)
+						continue
+					}
+				}
+				select {
+				case f.out <- rpc:
+				case <-f.end:
+					return
+				}
+			case <-f.end:
+				return
+			}
+		}
+	}()
+	return f
+}
+
+func (f *fastBeat) Consumer() <-chan raft.RPC            { return f.out }
+func (f *fastBeat) SetHeartbeatHandler(h func(raft.RPC)) { f.beat.Store(&h) }
+
+func (f *fastBeat) Close() error {
+	close(f.end)
+	return f.InmemTransport.Close()
+}
