@@ -34,6 +34,19 @@ const (
 	boltDepth = 48
 )
 
+// pageReader has a page's first part in memory: of most pages, that is all of it.
+type pageReader struct {
+	r     io.ReaderAt
+	first []byte
+}
+
+func (p *pageReader) ReadAt(b []byte, off int64) (int, error) {
+	if off >= 0 && off+int64(len(b)) <= int64(len(p.first)) {
+		return copy(b, p.first[off:]), nil
+	}
+	return p.r.ReadAt(b, off)
+}
+
 func newBoltTree(f io.ReaderAt, pageSize int64, high uint64) *boltTree {
 	return &boltTree{f: f, pageSize: pageSize, high: high, seen: make([]uint64, high/64+1), buckets: map[string]bool{}}
 }
@@ -55,7 +68,10 @@ func (t *boltTree) page(id uint64, low, below []byte, depth int, top bool) error
 	if id < 2 || id >= t.high || depth > boltDepth || t.meet(id) {
 		return fmt.Errorf("page %d is out of place", id)
 	}
-	r := io.NewSectionReader(t.f, int64(id)*t.pageSize, int64(t.high-id)*t.pageSize)
+	r := &pageReader{r: io.NewSectionReader(t.f, int64(id)*t.pageSize, int64(t.high-id)*t.pageSize), first: make([]byte, t.pageSize)}
+	if _, err := r.r.ReadAt(r.first, 0); err != nil {
+		return fmt.Errorf("page %d: %w", id, err)
+	}
 	size, err := t.walk(r, id, low, below, depth, top)
 	if err != nil {
 		return fmt.Errorf("page %d: %w", id, err)
