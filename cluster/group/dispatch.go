@@ -44,6 +44,7 @@ type queue struct {
 	waiters  waiter // ring, this element is its anchor
 	count    int    // of waiters
 	adding   int64  // messages that entries in flight should make ready
+	guessed  int64  // those of them that may well not come
 	reserved int64  // messages that lease operations in flight may take
 	marked   bool
 }
@@ -204,17 +205,20 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 		switch op := &f.ops[i]; dec.Op() {
 		case opEnqueue:
 			dec.Enqueue(&pk.enqueue)
-			n := int32(0)
+			n, guesses := int32(0), int32(0)
 			for j := range pk.enqueue.Messages {
 				if m := &pk.enqueue.Messages[j]; m.DelayMillis <= 0 && m.DueAt == 0 {
 					n++
+					if m.HasDedup || len(m.TaskID) > 0 { // may be there already
+						guesses++
+					}
 				}
 			}
-			d.expect(d.queues[string(pk.enqueue.Queue)], op, n)
+			d.expect(d.queues[string(pk.enqueue.Queue)], op, n, guesses)
 		case opReleaseNumber:
 			dec.Release(&pk.release)
 			if st.Lease(pk.release.Token, &d.delivery) {
-				d.expect(d.queues[d.delivery.Queue], op, 1)
+				d.expect(d.queues[d.delivery.Queue], op, 1, 0)
 			}
 		case opAck:
 			dec.Ack(&pk.ack)
@@ -229,20 +233,22 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 					n++
 				}
 			}
-			d.expect(q, op, n)
+			d.expect(q, op, n, 0)
 		default:
 			dec.Skip()
 		}
 	}
 }
 
-func (d *dispatcher) expect(q *queue, op *flightOp, n int32) {
+// expect books n messages that an operation should make ready, guesses of which may well not come.
+func (d *dispatcher) expect(q *queue, op *flightOp, n, guesses int32) {
 	if q == nil || q.count == 0 || n == 0 {
 		return
 	}
 	q.refs++
 	q.adding += int64(n)
-	op.queue, op.adds = q, n
+	q.guessed += int64(guesses)
+	op.queue, op.adds, op.guesses = q, n, guesses
 	d.mark(q)
 }
 
@@ -253,7 +259,8 @@ const (
 	dueGuess  = 16
 )
 
-// foreseeDue has leases ride along with due moves. A wrong guess costs a lease operation that finds nothing.
+// foreseeDue has leases ride along with due moves. A wrong guess costs a lease operation that finds nothing, so it is made
+// for subscriptions only: a pull that found nothing would be over, though it was to wait.
 func (d *dispatcher) foreseeDue(st *fsm.State, f *flight) {
 	for _, q := range d.queues { // in an order that differs each time, so all get their turn
 		if len(f.due) == dueQueues {
@@ -267,6 +274,7 @@ func (d *dispatcher) foreseeDue(st *fsm.State, f *flight) {
 		}
 		q.refs++
 		q.adding += dueGuess
+		q.guessed += dueGuess
 		f.due = append(f.due, q)
 		d.mark(q)
 	}
@@ -280,7 +288,7 @@ func (d *dispatcher) giveBack(st *fsm.State, buf []byte, f *flight) []byte {
 		buf = fsm.AppendOp(buf, &d.op.release)
 		f.ops = append(f.ops, flightOp{kind: opRelease, token: t})
 		if d.waiting > 0 && st.Lease(t, &d.delivery) {
-			d.expect(d.queues[d.delivery.Queue], &f.ops[len(f.ops)-1], 1)
+			d.expect(d.queues[d.delivery.Queue], &f.ops[len(f.ops)-1], 1, 0)
 		}
 	}
 	d.releases = d.releases[:copy(d.releases, d.releases[n:])]
@@ -298,7 +306,8 @@ func (d *dispatcher) release(tokens ...fsm.Token) {
 }
 
 // deal appends lease operations for those who wait on marked queues. Within a queue everybody is served in turn, an even
-// share each round, so that one with much credit starves nobody; queues take turns from entry to entry.
+// share each round, so that one with much credit starves nobody; queues take turns from entry to entry. Pulls are given
+// only what is sure to be there.
 func (d *dispatcher) deal(st *fsm.State, buf []byte, f *flight, limit int) []byte {
 	left, ops := int64(dealMessages), dealOps
 	limit = max(limit, len(buf)+limit/4)
@@ -309,26 +318,34 @@ func (d *dispatcher) deal(st *fsm.State, buf []byte, f *flight, limit int) []byt
 		d.marked = append(d.marked[:0], d.marked[1:]...)
 		q.marked = false
 		avail := q.ready(st)
-		for avail > 0 && q.count > 0 && !full() {
+		sure := avail - q.guessed
+		for served := true; served && avail > 0 && q.count > 0 && !full(); {
+			served = false
 			share := max(1, avail/int64(q.count))
 			for turns := q.count; turns > 0 && avail > 0 && !full(); turns-- {
 				w := q.waiters.next
 				d.delist(q, w)
 				var n int64
-				if w.pull != nil {
-					n = d.dealPull(w.pull, avail, f)
-					buf = append(buf, w.pull.p.Op...)
-				} else {
+				switch {
+				case w.pull == nil:
 					n = min(share, avail, left, int64(w.sub.free()), fsm.MaxLeaseCount)
 					buf = d.dealSub(w.sub, int32(n), buf, f)
+				case sure > 0:
+					n = d.dealPull(w.pull, sure, f)
+					buf = append(buf, w.pull.p.Op...)
+				default: // looked at again when the guesses have come true, or not
+					d.enlist(q, w)
+					continue
 				}
+				served = true
 				avail -= n
+				sure -= n
 				left -= n
 				ops--
 			}
 		}
-		if avail > 0 && q.count > 0 {
-			d.mark(q) // the entry is full: again in the next
+		if avail > 0 && q.count > 0 && full() {
+			d.mark(q) // again in the next
 		}
 	}
 	return buf

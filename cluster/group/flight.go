@@ -20,13 +20,14 @@ const (
 
 // flightOp is what the leader remembers of one operation of an entry in flight.
 type flightOp struct {
-	kind  opKind
-	p     *Proposal     // opClient, opPull: until completed
-	queue *queue        // whose estimate this operation is part of
-	adds  int32         // messages it is expected to make ready
-	max   int32         // messages reserved for it
-	sub   *subscription // opDeal: whose window max is taken from
-	token fsm.Token     // opRelease
+	kind    opKind
+	p       *Proposal     // opClient, opPull: until completed
+	queue   *queue        // whose estimate this operation is part of
+	adds    int32         // messages it is expected to make ready
+	guesses int32         // those of them that may well not come
+	max     int32         // messages reserved for it
+	sub     *subscription // opDeal: whose window max is taken from
+	token   fsm.Token     // opRelease
 }
 
 // flight is an entry between its proposal and its end. The state lock guards it.
@@ -128,6 +129,7 @@ func (g *Group) unbook(f *flight) {
 		}
 		if q := op.queue; q != nil {
 			q.adding -= int64(op.adds)
+			q.guessed -= int64(op.guesses)
 			q.reserved -= int64(op.max)
 			g.dispatch.mark(q)
 			g.dispatch.drop(q)
@@ -135,6 +137,7 @@ func (g *Group) unbook(f *flight) {
 	}
 	for _, q := range f.due {
 		q.adding -= dueGuess
+		q.guessed -= dueGuess
 		g.dispatch.mark(q)
 		g.dispatch.drop(q)
 	}
