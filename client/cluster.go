@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 
 	"github.com/quorate/quorate/wire"
 )
@@ -65,13 +66,51 @@ func (c *Client) Verify(ctx context.Context) (out Verified, err error) {
 	return out, err
 }
 
-// Transfer hands leadership to a node by its label; empty: to the voter that is furthest on.
+// Transfer hands leadership to a node by its label or UUID; empty: to the voter that is furthest on.
 func (c *Client) Transfer(ctx context.Context, node string) error {
 	b := &wire.ClusterTransfer{Node: node}
 	if f := b.Validate(); f != nil {
 		return errorOf(f)
 	}
-	return ask[wire.OK](ctx, c, wire.TypeClusterTransfer, b, nil)
+	before, err := c.ClusterStatus(ctx)
+	if err != nil {
+		return err
+	}
+	if node == "" {
+		b.Node = furthest(&before)
+	}
+	err = ask[wire.OK](ctx, c, wire.TypeClusterTransfer, b, nil)
+	if !errors.Is(err, ErrFailedPrecondition) || before.leads(b.Node) {
+		return err
+	}
+	// A transfer takes the connection away from under its own answer, so that the request is asked again of the new
+	// leader, who refuses it: it leads already.
+	if now, e := c.ClusterStatus(ctx); e == nil && now.leads(b.Node) {
+		return nil
+	}
+	return err
+}
+
+// furthest is the label of the voter other than the leader whose log is longest; empty if none answers. A transfer names
+// its target, since one without a name that is asked again would move leadership once more, from leader to leader.
+func furthest(s *ClusterStatus) (label string) {
+	best := uint64(0)
+	for _, n := range s.Nodes {
+		if n.ID != s.Leader && n.Voter && n.Role != "" && n.LastLog >= best {
+			label, best = n.ID, n.LastLog
+		}
+	}
+	return label
+}
+
+// leads says whether the node with that label or UUID is the leader.
+func (s *ClusterStatus) leads(node string) bool {
+	for _, n := range s.Nodes {
+		if n.ID == node || n.UUID == node {
+			return n.ID == s.Leader
+		}
+	}
+	return false
 }
 
 // Remove removes a member by label or UUID.
