@@ -168,29 +168,3 @@ func (c *conn) ask(ctx context.Context, op fsm.Op) (fsm.Outcome, group.Stamp, *w
 		return fsm.Outcome{}, group.Stamp{}, wire.NewFault(wire.CodeTimeout, "no answer from the log within the call's time")
 	}
 }
-
-// slowly runs a request that reads, waits or asks other nodes in a goroutine of its own, at most MaxSlow of them a
-// connection, with a deadline of CallTimeout beyond the request's own wait. It is cancelled when the connection ends.
-func (c *conn) slowly(tag uint64, wait time.Duration, run func(ctx context.Context) (wire.Type, any, *wire.Fault)) bool {
-	select {
-	case c.seats <- struct{}{}:
-	default:
-		f := wire.NewFault(wire.CodeOverloaded, "%d reads and waits of this connection are under way: wait for answers", cap(c.seats))
-		f.RetryAfterMillis = 100
-		return c.fault(tag, f)
-	}
-	c.slow.Add(1)
-	go func() {
-		defer c.slow.Done()
-		defer func() { <-c.seats }()
-		ctx, cancel := context.WithTimeout(c.ctx, wait+c.srv.cfg.CallTimeout)
-		defer cancel()
-		t, body, f := run(ctx)
-		if f != nil {
-			c.fault(tag, f)
-			return
-		}
-		c.push(t, tag, body)
-	}()
-	return true
-}

@@ -16,7 +16,7 @@ func (c *conn) clusterStatus(raw wire.Raw) bool {
 	if ok, alive := taken(c, raw, req, func(*wire.ClusterStatus) *wire.Fault { return nil }); !ok {
 		return alive
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		m, err := c.srv.cfg.Broker.Members(ctx)
 		if err != nil {
 			return 0, nil, nodeFault(err)
@@ -41,7 +41,7 @@ func (c *conn) clusterVerify(raw wire.Raw) bool {
 	if ok, alive := taken(c, raw, req, func(*wire.ClusterVerify) *wire.Fault { return nil }); !ok {
 		return alive
 	}
-	return c.slowly(raw.Tag, verifyWait, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, verifyWait, 1, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		labels := make(map[string]string)
 		if m, err := c.srv.cfg.Broker.Members(ctx); err == nil {
 			for _, n := range m.Nodes {
@@ -74,7 +74,7 @@ func (c *conn) clusterTransfer(raw wire.Raw) bool {
 	if ok, alive := taken(c, raw, req, (*wire.ClusterTransfer).Validate); !ok {
 		return alive
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		return c.clusterDone(ctx, c.srv.cfg.Broker.Transfer(ctx, req.Node))
 	})
 }
@@ -84,7 +84,7 @@ func (c *conn) clusterRemove(raw wire.Raw) bool {
 	if ok, alive := taken(c, raw, req, (*wire.ClusterRemove).Validate); !ok {
 		return alive
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		return c.clusterDone(ctx, c.srv.cfg.Broker.Remove(ctx, req.Node))
 	})
 }

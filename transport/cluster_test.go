@@ -56,6 +56,14 @@ func TestLeaderAndFollower(t *testing.T) {
 		t.Errorf("got %+v", fault)
 	}
 
+	_, text, _ := get(t, "http://"+leader.addr+"/metrics")
+	if !strings.Contains(text, `quorate_queue_pending_total{queue="q"} 1`) {
+		t.Error("the leader exports no queues")
+	}
+	if _, text, _ = get(t, "http://"+follower.addr+"/metrics"); strings.Contains(text, "quorate_queue_") || !strings.Contains(text, "quorate_leading 0\n") {
+		t.Error("a follower exports queues")
+	}
+
 	// Leadership moves: the session's connection is told, and the session goes on where it leads.
 	q.tag++
 	q.send(wire.TypeClusterTransfer, q.tag, &wire.ClusterTransfer{})

@@ -26,7 +26,7 @@ type conn struct {
 	ctx    context.Context // of its slow requests; ended when the reader ends
 	cancel context.CancelFunc
 	slow   sync.WaitGroup
-	seats  chan struct{} // one for each slow request
+	seats  atomic.Int32  // taken by slow requests
 	wrote  chan struct{} // closed when the writer has ended
 
 	attached atomic.Pointer[attached]
@@ -49,7 +49,6 @@ func newConn(s *Server, r *http.Request) *conn {
 	c := &conn{
 		srv:   s,
 		log:   s.log.With("remote", r.RemoteAddr),
-		seats: make(chan struct{}, s.cfg.MaxSlow),
 		wrote: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)

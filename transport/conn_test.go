@@ -315,7 +315,7 @@ func TestSessionIsNeeded(t *testing.T) {
 func TestBounds(t *testing.T) {
 	b := leading()
 	b.hold = true
-	_, addr := doors(t, Config{Broker: b, MaxUnderWay: 4, MaxSlow: 2, FlushTimeout: 10 * time.Millisecond})
+	_, addr := doors(t, Config{Broker: b, MaxUnderWay: 4, FlushTimeout: 10 * time.Millisecond})
 	t.Run("requests under way", func(t *testing.T) {
 		p := connect(t, addr)
 		for i := range 5 {
@@ -327,19 +327,50 @@ func TestBounds(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("waits under way", func(t *testing.T) {
-		p := connect(t, addr)
-		for i := range 3 {
-			p.send(wire.TypeOpenSession, uint64(i+10), &wire.OpenSession{})
-			if i > 0 { // only one opening at a time
-				var f wire.Fault
-				p.answer(uint64(i+10), wire.TypeFault, &f)
-			}
+}
+
+// Reads that wait in vain, as without a majority, take up neither local reads nor more than their connection's share.
+func TestStuckReads(t *testing.T) {
+	b := leading()
+	b.stuck = true
+	s, addr := doors(t, Config{Broker: b, MaxSlow: readTurns})
+	p, q := connect(t, addr), connect(t, addr)
+	for i := range readTurns {
+		p.send(wire.TypeQueueShow, uint64(i+10), &wire.QueueRef{Queue: "q"})
+	}
+	f := p.refused(wire.TypeQueueShow, &wire.QueueRef{Queue: "q"}, wire.CodeOverloaded)
+	if f.RetryAfterMillis == 0 {
+		t.Errorf("got %+v", f)
+	}
+	waitFor(t, func() bool { return len(s.turns) == readTurns })
+	q.refused(wire.TypeQueueShow, &wire.QueueRef{Queue: "q", Stale: true}, wire.CodeNotFound)
+	_ = p.ws.Close() // which ends what waits for it
+	waitFor(t, func() bool { return len(s.turns) == 0 && len(s.all()) == 1 })
+	b.mu.Lock()
+	b.stuck = false
+	b.mu.Unlock()
+	q.refused(wire.TypeQueueShow, &wire.QueueRef{Queue: "q"}, wire.CodeNotFound)
+}
+
+func TestReadsEnd(t *testing.T) {
+	b := leading()
+	b.stuck = true
+	_, addr := doors(t, Config{Broker: b, CallTimeout: 50 * time.Millisecond})
+	p := connect(t, addr)
+	for typ, req := range map[wire.Type]any{
+		wire.TypeQueueShow: &wire.QueueRef{Queue: "q"},
+		wire.TypePeek:      &wire.Peek{Queue: "q"},
+		wire.TypeTask:      &wire.TaskGet{Task: wire.TaskRef{Queue: "q", TaskID: "t"}},
+		wire.TypeResultGet: &wire.ResultGet{Task: wire.TaskRef{Queue: "q", TaskID: "t"}, WaitMillis: 10},
+	} {
+		if f := p.refused(typ, req, wire.CodeTimeout); f.Unknown {
+			t.Errorf("type %d: a read that failed is said to be unknown", typ)
 		}
-		p.send(wire.TypeClusterStatus, 20, &wire.ClusterStatus{})
-		var is wire.ClusterIs
-		p.answer(20, wire.TypeClusterIs, &is)
-	})
+	}
+	b.mu.Lock()
+	b.hold = true // and an operation that is never answered
+	b.mu.Unlock()
+	p.refused(wire.TypeOpenSession, &wire.OpenSession{}, wire.CodeTimeout)
 }
 
 // A peer that asks and never reads is cut off: when what it is owed passes the bound, and it is told so if it comes back

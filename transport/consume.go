@@ -134,7 +134,7 @@ func (c *conn) resume(raw wire.Raw) bool {
 		return c.fault(raw.Tag, f)
 	}
 	c.submit()
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1+(len(started)+len(held))/100, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		s := &req.Subscribe
 		lost, at, err := a.Resume(ctx, s.Sub, s.Queue, s.Credit, s.LeaseMillis, s.Worker, started, held)
 		if err != nil {

@@ -82,5 +82,6 @@
 // and bodies are the client's to compress.
 //
 // 2026-11: Pages of other origins may not connect. Until there is authentication any page in a browser on this machine
-// could otherwise drive the queue; RefuseOffLoopback keeps everybody else out.
+// could otherwise drive the queue, also one whose name has been made to resolve to loopback; RefuseOffLoopback keeps everybody
+// else out.
 package transport

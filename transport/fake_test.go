@@ -36,6 +36,7 @@ type fakeGroup struct {
 	refuse  *group.Error               // guarded by mu: what every proposal gets
 	held    []*group.Proposal          // guarded by mu: kept instead of completed while hold is set
 	hold    bool                       // guarded by mu
+	stuck   bool                       // guarded by mu: linearizable reads never end
 	outcome func(fsm.Op) []fsm.Outcome // guarded by mu; nil: success
 	status  group.Status
 	nodeErr error
@@ -92,7 +93,14 @@ func success(op fsm.Op, index uint64) []fsm.Outcome {
 	return out
 }
 
-func (g *fakeGroup) Read(_ context.Context, _ bool, fn func(*fsm.State)) (group.Stamp, *group.Error) {
+func (g *fakeGroup) Read(ctx context.Context, stale bool, fn func(*fsm.State)) (group.Stamp, *group.Error) {
+	g.mu.Lock()
+	stuck := g.stuck
+	g.mu.Unlock()
+	if stuck && !stale {
+		<-ctx.Done()
+		return group.Stamp{}, &group.Error{Code: "timeout", Message: "no majority"}
+	}
 	st := fsm.New(0)
 	defer st.Close()
 	fn(st)

@@ -157,7 +157,10 @@ func parseCursor(s string) (at int64, id fsm.ID, ok bool) {
 
 // list runs a listing: walk looks at records until the page or the hold is full, and gives the cursor.
 func (c *conn) list(tag uint64, queue string, stale bool, limit int, walk func(*fsm.State, uint32, *page) string) bool {
-	return c.slowly(tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
+		if f := e.takeTurn(ctx, stale); f != nil {
+			return 0, nil, f
+		}
 		p := &page{limit: limit, tasks: []wire.Task{}, more: true, seen: make(map[fsm.ID]struct{})}
 		rep := new(wire.Tasks)
 		cursor := ""
@@ -198,7 +201,10 @@ func (c *conn) deadGet(raw wire.Raw) bool {
 	if err != nil {
 		return c.fault(raw.Tag, wire.Invalid("id", "%v", err))
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
+		if f := e.takeTurn(ctx, req.Stale); f != nil {
+			return 0, nil, f
+		}
 		rep := new(wire.TaskIs)
 		known, found := false, false
 		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {

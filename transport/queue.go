@@ -111,7 +111,10 @@ func (c *conn) queueShow(raw wire.Raw) bool {
 	if ok, alive := taken(c, raw, req, (*wire.QueueRef).Validate); !ok {
 		return alive
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
+		if f := e.takeTurn(ctx, req.Stale); f != nil {
+			return 0, nil, f
+		}
 		rep := new(wire.QueueIs)
 		found := false
 		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {
@@ -138,7 +141,10 @@ func (c *conn) queueList(raw wire.Raw) bool {
 	if limit == 0 {
 		limit = pageDefault
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
+		if f := e.takeTurn(ctx, req.Stale); f != nil {
+			return 0, nil, f
+		}
 		rep := &wire.Queues{Queues: make([]wire.QueueInfo, 0, limit)}
 		stale, after, more := req.Stale, req.After, true
 		for more {

@@ -145,6 +145,9 @@ func TestHandshake(t *testing.T) {
 		{"one of several", []string{"mqtt", wire.Subprotocol}, nil, 101, ""},
 		{"origin of another site", []string{wire.Subprotocol}, http.Header{"Origin": {"https://evil.example"}}, 403, "evil.example"},
 		{"origin null", []string{wire.Subprotocol}, http.Header{"Origin": {"null"}}, 403, "null"},
+		{"a page whose name resolves to loopback", []string{wire.Subprotocol}, http.Header{"Origin": {"http://evil.example"}, "Host": {"evil.example"}}, 403, "evil.example"},
+		{"origin localhost, as is the host", []string{wire.Subprotocol}, http.Header{"Origin": {"http://localhost:1"}, "Host": {"localhost:1"}}, 101, ""},
+		{"origin without a host", []string{wire.Subprotocol}, http.Header{"Origin": {"file://"}}, 403, "file"},
 		{"origin of this host", []string{wire.Subprotocol}, http.Header{"Origin": {"http://" + addr}}, 101, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

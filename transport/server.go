@@ -26,6 +26,9 @@ type Server struct {
 	http     *http.Server
 	maxFrame int
 
+	turns      chan struct{} // reads that copy out of the state
+	staleTurns chan struct{} // those that ask for local state
+
 	draining atomic.Bool
 	plain    atomic.Int64 // TCP connections that are not WebSockets (yet)
 
@@ -48,6 +51,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Logger.With("component", "transport"),
 		maxFrame: int(wire.MaxFrameBytes(cfg.MaxMessageBytes)),
 		conns:    make(map[*conn]struct{}),
+		turns:    make(chan struct{}, readTurns), staleTurns: make(chan struct{}, readTurns),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.metrics, err = newMetrics(s); err != nil {

@@ -48,7 +48,7 @@ func (c *conn) openSession(raw wire.Raw) bool {
 	if !c.opening.CompareAndSwap(false, true) {
 		return c.fault(raw.Tag, wire.NewFault(wire.CodeFailedPrecondition, "a session is being opened on this connection: wait for the answer"))
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		defer c.opening.Store(false)
 		return c.attach(ctx, id)
 	})

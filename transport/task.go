@@ -73,7 +73,10 @@ func (c *conn) task(raw wire.Raw) bool {
 	if ok, alive := taken(c, raw, req, (*wire.TaskGet).Validate); !ok {
 		return alive
 	}
-	return c.slowly(raw.Tag, 0, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
+		if f := e.takeTurn(ctx, req.Stale); f != nil {
+			return 0, nil, f
+		}
 		rep := new(wire.TaskIs)
 		found := false
 		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {
@@ -107,10 +110,13 @@ func (c *conn) resultGet(raw wire.Raw) bool {
 		return alive
 	}
 	wait := time.Duration(req.WaitMillis) * time.Millisecond
-	return c.slowly(raw.Tag, wait, func(ctx context.Context) (wire.Type, any, *wire.Fault) {
+	return c.slowly(raw.Tag, wait, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
 		waiting, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		for {
+			if f := e.takeTurn(ctx, req.Stale); f != nil {
+				return 0, nil, f
+			}
 			rep, status, f := c.result(ctx, req)
 			if f != nil {
 				return 0, nil, f
@@ -118,6 +124,7 @@ func (c *conn) resultGet(raw wire.Raw) bool {
 			if rep != nil {
 				return wire.TypeResultIs, rep, nil
 			}
+			e.leaveTurn()
 			if wait == 0 || waiting.Err() != nil {
 				return 0, nil, notEnded(req, status)
 			}

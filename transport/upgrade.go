@@ -2,7 +2,9 @@ package transport
 
 import (
 	"fmt"
+	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -42,7 +44,8 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		HandshakeTimeout: s.cfg.HelloTimeout,
 		// Buffer sizes 0: the HTTP server's two of 4 KiB are used on. What is longer goes past them.
 		Subprotocols: []string{wire.Subprotocol},
-		// No EnableCompression: an offer is declined, so a read limit counts what it says. CheckOrigin nil: same host only.
+		// No EnableCompression: an offer is declined, so a read limit counts what it says.
+		CheckOrigin: sameHost,
 		Error: func(w http.ResponseWriter, _ *http.Request, status int, reason error) {
 			w.Header().Set("Sec-Websocket-Version", "13")
 			text := strings.TrimPrefix(reason.Error(), "websocket: ")
@@ -58,4 +61,18 @@ func (s *Server) serveSocket(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	c.serve(ws)
+}
+
+// sameHost lets in programs, which send no Origin, and pages of this very host under a loopback name: a page of another
+// site whose name has been made to resolve to loopback is same-host too.
+func sameHost(r *http.Request) bool {
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	if err != nil || !strings.EqualFold(u.Host, r.Host) {
+		return false
+	}
+	return RefuseOffLoopback(net.JoinHostPort(u.Hostname(), "0")) == nil
 }

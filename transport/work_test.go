@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -307,6 +308,44 @@ func TestLeaseGone(t *testing.T) {
 		default:
 			t.Fatalf("frame %d", f.Type)
 		}
+	}
+}
+
+// Ten acks in one message, one of a token that was never given and one twice: each gets its own answer, and the whole may
+// be sent again.
+func TestAcksTogether(t *testing.T) {
+	n := stations(t, 1, Config{})[0]
+	p, _ := session(t, n.addr)
+	var tokens []string
+	for range 8 {
+		p.enqueue("q", wire.Message{})
+		tokens = append(tokens, p.pull("q").Token)
+	}
+	unknown := fsm.Token{Message: fsm.MakeID(1, 0, 1<<40, 0), Lease: fsm.MakeID(1, 0, 1<<40, 1)}.String()
+	tokens = append(tokens[:4:4], append([]string{unknown, tokens[0]}, tokens[4:]...)...)
+	for round := range 2 {
+		var m []byte
+		for i, token := range tokens {
+			m = wire.AppendFrame(m, wire.TypeAck, uint64(100+i), &wire.Ack{Token: token})
+		}
+		p.sendRaw(m)
+		for i := range tokens {
+			if i == 4 {
+				var f wire.Fault
+				p.answer(104, wire.TypeFault, &f)
+				if f.Code != wire.CodeNotFound {
+					t.Errorf("round %d: %v", round, &f)
+				}
+				continue
+			}
+			var a wire.Acked
+			p.answer(uint64(100+i), wire.TypeAcked, &a)
+		}
+	}
+	var is wire.QueueIs
+	p.ask(wire.TypeQueueShow, &wire.QueueRef{Queue: "q"}, wire.TypeQueueIs, &is)
+	if is.Queue.Totals["acked"] != 8 || is.Queue.Processing != 0 {
+		t.Errorf("got %+v", is.Queue)
 	}
 }
 
