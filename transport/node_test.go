@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -67,7 +68,7 @@ func stations(t testing.TB, n int, cfg Config) []*station {
 		id := fmt.Sprintf("n%d", i+1)
 		all[i] = &station{id: raft.ServerID(id), addr: l.Addr().String()}
 		listeners[i] = l
-		_, all[i].trans = raft.NewInmemTransport(raft.ServerAddress(id))
+		_, all[i].trans = raft.NewInmemTransportWithTimeout(raft.ServerAddress(id), 100*time.Millisecond) // ends before goleak looks
 		servers = append(servers, raft.Server{ID: raft.ServerID(id), Address: raft.ServerAddress(id)})
 	}
 	for _, s := range all {
