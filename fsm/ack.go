@@ -66,6 +66,9 @@ func (s *State) ack(op *Ack) Outcome {
 // ackAgain answers an ack of a task that is done: the same success to the same token with the same result.
 func (s *State) ackAgain(op *Ack) Outcome {
 	id := op.Token.Message
+	if op.Token.Lease.IsZero() { // no lease has it, and "never leased" is written so
+		return refuse(LeaseLost, FieldToken, 0)
+	}
 	if rs, ok := s.findResult(id); ok {
 		r := s.results.Get(rs)
 		if r.lease != op.Token.Lease {
@@ -92,8 +95,9 @@ func (s *State) ackAgain(op *Ack) Outcome {
 	return Outcome{}
 }
 
-// checkThen judges the messages that an ack is to enqueue. One that is malformed, or meets a full or missing queue,
-// refuses the whole ack.
+// checkThen judges the messages that an ack is to enqueue. One that is malformed, meets a full or missing queue, or would
+// not be stored because its task id or dedup key stands for something else, refuses the whole ack: nothing of a chain is
+// lost in silence. One whose dedup key stands for the same is there already, and is passed over.
 func (s *State) checkThen(op *Ack) (o Outcome) {
 	if len(op.Then) == 0 {
 		return o
@@ -125,14 +129,20 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 				o = refuse(Overloaded, FieldTasks, s.lim.groupMessages)
 				break
 			}
-			s.pending++
+			var there bool
+			if there, o = sameThen(op.Then, i); o.Code != OK {
+				break
+			}
+			if !there {
+				s.pending++
+			}
 			continue
 		}
-		stored := false
-		if th.Message.HasDedup {
-			_, stored = s.findDedup(q, &th.Message.DedupKey)
+		there := false
+		if there, o = s.thenThere(q, op.Then, i); o.Code != OK {
+			break
 		}
-		if stored {
+		if there {
 			continue
 		}
 		if o = s.room(q, th.Message.HasDedup); o.Code != OK {
@@ -153,6 +163,50 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 	return o
 }
 
+// thenThere says whether what then[i] would store is there already, under its dedup key, or why it cannot be stored.
+func (s *State) thenThere(q *queue, then []ThenMessage, i int) (there bool, o Outcome) {
+	m := &then[i].Message
+	if m.HasDedup {
+		if sl, ok := s.findDedup(q, &m.DedupKey); ok {
+			d := s.dedups.Get(sl)
+			if d.content != m.DedupContent {
+				return false, Outcome{Code: AlreadyExists, Field: FieldThen, ID: d.id}
+			}
+			return true, o
+		}
+	}
+	if len(m.TaskID) > 0 {
+		if f := s.resolve(q, m.TaskID, true); f.any() {
+			o = Outcome{Code: AlreadyExists, Field: FieldThen}
+			o.ID, o.Task, o.HasResult = s.answerOf(f)
+			return false, o
+		}
+	}
+	return sameThen(then, i)
+}
+
+// sameThen looks for an earlier message of the list under the same dedup key or task id.
+func sameThen(then []ThenMessage, i int) (there bool, o Outcome) {
+	m := &then[i].Message
+	if !m.HasDedup && len(m.TaskID) == 0 {
+		return false, o
+	}
+	for j := range i {
+		e := &then[j].Message
+		switch {
+		case !bytes.Equal(then[i].Queue, then[j].Queue):
+		case m.HasDedup && e.HasDedup && m.DedupKey == e.DedupKey:
+			if m.DedupContent != e.DedupContent {
+				return false, refuse(AlreadyExists, FieldThen, 0)
+			}
+			return true, o
+		case len(m.TaskID) > 0 && bytes.Equal(m.TaskID, e.TaskID):
+			return false, refuse(AlreadyExists, FieldThen, 0)
+		}
+	}
+	return false, o
+}
+
 // freshQueues counts the queues among these that are yet to be made.
 func (s *State) freshQueues(then []ThenMessage) (n int) {
 next:
@@ -170,7 +224,7 @@ next:
 	return n
 }
 
-// enqueueThen enqueues one message that checkThen passed. A taken task id or a dedup key seen before stores nothing.
+// enqueueThen enqueues one message that checkThen passed. A dedup key seen before stores nothing.
 func (s *State) enqueueThen(th *ThenMessage) {
 	q := s.findQueue(th.Queue)
 	if q == nil {

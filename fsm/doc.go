@@ -87,6 +87,12 @@
 // A result pushed for a dead letter is recorded beside it; the letter stays. A message that goes on although its task has a
 // result (it was out when that was pushed) lives by the ordinary rules until an ack finds the result, or it dies.
 //
+// An ack's then is all or nothing: a task id that is taken, or a dedup key that stands for other content, refuses the ack as a
+// full queue does. Storing the others would lose a link of a chain in silence.
+//
+// A result pushed after a lease ended by expiry or release is the answer to the late ack of that lease, as it would have been
+// had it come while the lease was live.
+//
 // A late ack's result counts the attempts that cost one: a message released on its first delivery and acked after all has none.
 //
 // A dead letter that dies into a full drop_oldest table pushes out the oldest other one, never itself: its nack can still be

@@ -25,6 +25,7 @@ func (s *State) leaseOp(op *Lease) {
 	if s.admit(ses, op.Request, 0, &o) {
 		o = s.leaseRun(op)
 		s.rememberLease(ses, op.Request.Number, &o)
+		o.ID = ID{} // the tokens say it
 	} else if o.Code == OK {
 		s.leaseAgain(op, &o)
 	}

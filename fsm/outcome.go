@@ -4,7 +4,7 @@ package fsm
 type Outcome struct {
 	Code                  Code
 	Field                 Field // what a refusal is about
-	Duplicate             bool  // the first answer again: dedup hit, repeated request, result already recorded
+	Duplicate             bool  // dedup hit, result already recorded, the same queue again. The repeat of a request gets its first outcome unchanged
 	Dead                  bool  // nack: the message died (else it is retrying)
 	Cancelled             bool  // extend: the task was cancelled
 	ID                    ID    // enqueue, requeue, session: the new id; duplicates and already_exists: the holder's

@@ -66,7 +66,7 @@ func (s *State) output(r *result) []byte {
 }
 
 // record keeps the result of a message. kind, where given, stands in for the message's.
-func (s *State) record(q *queue, m *message, sd *side, kind []byte, in *Result, took int64, lease ID) {
+func (s *State) record(q *queue, m *message, sd *side, kind []byte, in *Result, took int64, lease ID) int32 {
 	var f fields
 	f.parse(m.bits, s.arena.Get(m.body))
 	rf := resultFields{task: f.task, kind: f.kind, contentType: in.ContentType, output: in.Output}
@@ -85,7 +85,7 @@ func (s *State) record(q *queue, m *message, sd *side, kind []byte, in *Result, 
 			rf.worker = s.workerText(sd.worker)
 		}
 	}
-	s.addResult(q, r, &rf)
+	return s.addResult(q, r, &rf)
 }
 
 // addResult enters a result: its time, place and blob are made here.
@@ -249,7 +249,13 @@ func (s *State) pushOn(slot int32, op *PushResult) Outcome {
 	if m.side != none {
 		sd = s.sides.Get(m.side)
 	}
-	s.record(q, m, sd, op.Kind, &op.Result, 0, ID{})
+	sl := s.record(q, m, sd, op.Kind, &op.Result, 0, ID{})
+	if m.state != StateLeased && sd != nil && (sd.end == endExpiry || sd.end == endRelease) {
+		// The work may be done all the same: its late ack gets this result.
+		r := s.results.Mut(sl)
+		r.lease = sd.lease
+		r.flags |= resultDuplicate
+	}
 	s.tellTask(q, m)
 	o := Outcome{ID: m.id}
 	if m.state == StateLeased || m.state == StateDead {

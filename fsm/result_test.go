@@ -80,6 +80,42 @@ func TestPushResult(t *testing.T) {
 		must(t, "ack", r.ok(&Ack{Token: tok}), Outcome{Duplicate: true, HasResult: true, Task: id})
 		r.everywhere()
 	})
+	for _, c := range []struct {
+		name string
+		end  func(r *rig, tok Token)
+		want Code
+	}{
+		{"expiry", func(r *rig, _ Token) { r.tick(1000) }, OK},
+		{"release", func(r *rig, tok Token) { r.ok(&Release{Token: tok}) }, OK},
+		{"nack", func(r *rig, tok Token) { r.ok(&Nack{Token: tok, DelayMillis: 50}) }, LeaseLost},
+	} {
+		t.Run("pushed after the lease ended by "+c.name+", then a late ack", func(t *testing.T) {
+			r := newRig(t)
+			id := r.put(m("t"))
+			tok := r.lease1()
+			c.end(r, tok)
+			r.ok(push("t", "pushed"))
+			r.wantState(id, StateDone)
+			for _, ack := range []*Ack{{Token: tok}, {Token: tok, HasResult: true, Result: Result{Output: []byte("own")}}} {
+				o := r.one(ack)
+				must(t, "code", o.Code, c.want)
+				if c.want == OK {
+					must(t, "answer", o, Outcome{Duplicate: true, HasResult: true, Task: id})
+				}
+			}
+			var res RecordedResult
+			r.s.Result("q", []byte("t"), &res)
+			must(t, "nobody's work", string(res.Worker), "")
+			r.everywhere()
+		})
+	}
+	t.Run("a token without a lease", func(t *testing.T) {
+		r := newRig(t)
+		id := r.put(m("t"))
+		r.ok(push("t", "pushed"))
+		r.refused(&Ack{Token: Token{Message: id}}, LeaseLost, FieldToken)
+		r.refused(&Ack{Token: Token{Message: id}, HasResult: true, Result: Result{Output: []byte("pushed")}}, LeaseLost, FieldToken)
+	})
 	t.Run("out, and the result ends first", func(t *testing.T) {
 		r := newRig(t)
 		r.ok(&CreateQueue{Name: []byte("q"), Options: QueueOptions{ResultTTLMillis: 1000}})
@@ -238,7 +274,9 @@ func TestThen(t *testing.T) {
 	th := func(queue string, m Message) ThenMessage { return ThenMessage{Queue: []byte(queue), Message: m} }
 	start := func(t *testing.T) (*rig, Token) {
 		r := newRig(t)
-		r.put(text("x"))
+		m := text("x")
+		m.TaskID = []byte("own")
+		r.put(m)
 		return r, r.lease1()
 	}
 	t.Run("done and enqueued in one entry", func(t *testing.T) {
@@ -256,6 +294,8 @@ func TestThen(t *testing.T) {
 	full.HasDedup, full.DedupKey = true, HashDedup([]byte("other"))
 	known := full
 	known.DedupKey = HashDedup([]byte("known"))
+	changed := known
+	changed.DedupContent[0] = 1
 	second := full
 	second.DedupKey = HashDedup([]byte("second"))
 	for _, c := range []struct {
@@ -271,7 +311,14 @@ func TestThen(t *testing.T) {
 		{"full of dead", []ThenMessage{th("dead", text("a"))}, false, QueueFull, FieldDead},
 		{"full of dedup keys by itself", []ThenMessage{th("dedup", known), th("dedup", full), th("dedup", second)}, false, QueueFull, FieldDedup},
 		{"known key in a full table", []ThenMessage{th("dedup", known), th("dedup", full)}, false, OK, FieldNone},
-		{"taken task id stores nothing", []ThenMessage{th("q", Message{TaskID: []byte("taken")})}, false, OK, FieldNone},
+		{"taken task id", []ThenMessage{th("q", text("a")), th("q", Message{TaskID: []byte("taken")})}, false, AlreadyExists, FieldThen},
+		{"its own task id", []ThenMessage{th("q", Message{TaskID: []byte("own")})}, false, AlreadyExists, FieldThen},
+		{"task id twice", []ThenMessage{th("q", Message{TaskID: []byte("t")}), th("q", Message{TaskID: []byte("t")})}, false, AlreadyExists, FieldThen},
+		{"task id twice in a new queue", []ThenMessage{th("n", Message{TaskID: []byte("t")}), th("n", Message{TaskID: []byte("t")})}, true, AlreadyExists, FieldThen},
+		{"task id in two queues", []ThenMessage{th("n", Message{TaskID: []byte("t")}), th("q", Message{TaskID: []byte("t")})}, true, OK, FieldNone},
+		{"dedup key with other content", []ThenMessage{th("dedup", changed)}, false, AlreadyExists, FieldThen},
+		{"dedup key twice", []ThenMessage{th("dedup", full), th("dedup", full)}, false, OK, FieldNone},
+		{"dedup key twice with other content", []ThenMessage{th("n", known), th("n", changed)}, true, AlreadyExists, FieldThen},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, tok := start(t)

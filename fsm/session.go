@@ -219,7 +219,6 @@ func (s *State) rememberLease(sl int32, n uint64, o *Outcome) {
 		m.id, m.leases, m.amount = o.ID, o.LeaseCount, 0
 	}
 	s.addMemo(sl, m)
-	o.ID = ID{} // the tokens say it
 }
 
 func (s *State) addMemo(sl int32, m memo) {
