@@ -49,7 +49,7 @@ func demo(ctx context.Context, o options) error {
 		if dir, err = os.MkdirTemp("", "quorate-demo-"); err != nil {
 			return fmt.Errorf("make a folder for the data: %w", err)
 		}
-		defer os.RemoveAll(dir)
+		defer func() { _ = os.RemoveAll(dir) }() // a temporary folder: the system cleans up what is left
 	}
 	c, err := proc.New(proc.Config{Binary: o.binary, Nodes: 3, Dir: dir})
 	if err != nil {
