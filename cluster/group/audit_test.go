@@ -17,7 +17,7 @@ func (g *Group) audit(t testing.TB) {
 	reserved := map[*subscription]int32{}
 	type book struct {
 		adding, reserved int64
-		refs, waiting    int
+		refs             int
 	}
 	books := map[*queue]*book{}
 	of := func(q *queue) *book {

@@ -126,6 +126,7 @@ func (g *Group) lose(why *Error, reason string) {
 		g.flights.recycle(f)
 	}
 	g.redirect(why, reason, &b)
+	g.pullNext = 0
 	g.tasks.failAll(why)
 	g.dispatch.reset()
 	g.mu.Unlock()

@@ -31,8 +31,8 @@ type Proposal struct {
 // Completer is told how a proposal ended, exactly once for each. It must not block, must copy what it keeps, and must not
 // call back into the group but for Propose.
 //
-// With err == nil the operation was applied: out are its outcomes, leases what it handed out, and st may be read, since
-// the state lock is held; this happens on the group's apply goroutine. With err != nil the operation was refused, or its
+// With err == nil the operation was applied (or, for a pull that found nothing, leadership confirmed): out are its outcomes,
+// leases what it handed out, and st may be read, since the state lock is held. With err != nil the operation was refused, or its
 // fate is unknown (Error.Unknown); st, out and leases are nil then, and the call may come from any goroutine, also from
 // within Propose, and at the same time as another.
 type Completer interface {

@@ -90,7 +90,7 @@ type pull struct {
 func (g *Group) Attach(id fsm.ID, c Conn) (*Session, *Error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.serving {
+	if !g.serving || g.stopping.Load() {
 		return nil, g.notLeading()
 	}
 	if !g.st.SessionKnown(id) {

@@ -104,7 +104,8 @@ func (g *Group) wakeTasks() {
 // changes nothing).
 func (g *Group) WaitTask(ctx context.Context, queue string, task []byte) *Error {
 	w := &taskWaiter{ended: make(chan *Error, 1)}
-	found, ended, full := false, false, false
+	found, ended := false, false
+	var refused *Error
 	_, err := g.Read(ctx, false, func(st *fsm.State) {
 		var in fsm.Info
 		if found = st.Task(queue, task, &in); !found {
@@ -117,9 +118,9 @@ func (g *Group) WaitTask(ctx context.Context, queue string, task []byte) *Error 
 		}
 		switch {
 		case !g.serving:
-			full = true
+			refused = g.notLeading()
 		case g.tasks.count >= g.limits.TaskWaiters:
-			full = true
+			refused = errWaiters
 		default:
 			w.id, w.hash = in.ID, fsm.HashTaskBytes([]byte(in.Queue), in.TaskID)
 			g.tasks.add(w)
@@ -132,8 +133,8 @@ func (g *Group) WaitTask(ctx context.Context, queue string, task []byte) *Error 
 		return &Error{Code: CodeNotFound, Message: fmt.Sprintf("task %q is not known", task)}
 	case ended:
 		return nil
-	case full:
-		return errWaiters
+	case refused != nil:
+		return refused
 	}
 	select {
 	case err := <-w.ended:

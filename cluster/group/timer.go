@@ -112,7 +112,7 @@ func (g *Group) beat() (next time.Duration) {
 		g.fatal(fmt.Errorf("raft of group %d has stopped by itself", g.cfg.Number))
 	}
 	if stuck != "" && !g.tripped.Swap(true) {
-		go g.trip(stuck)
+		g.loops.Go(func() { g.trip(stuck) })
 	}
 	return next
 }
@@ -124,7 +124,9 @@ const pullGrace = time.Second
 // have messages for them. The state lock is held.
 func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 	if err != nil {
-		g.pullNext = g.clock.Mono() + beatLeading // again; if leadership is lost they are failed
+		if g.serving {
+			g.pullNext = g.clock.Mono() + beatLeading // again; if leadership is lost they are failed
+		}
 		return
 	}
 	now := g.clock.Mono()
