@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -222,7 +223,13 @@ func FuzzRestore(f *testing.F) {
 			out = append(out, with...)
 			return append(out, b[min(len(b), i+max(1, len(with))):]...)
 		})
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		s, err := Restore(3, bytes.NewReader(snap))
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 4<<20+16*uint64(len(snap)) {
+			t.Fatalf("restoring %d bytes allocates %d", len(snap), n)
+		}
 		if err != nil {
 			return
 		}
