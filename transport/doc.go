@@ -28,7 +28,8 @@
 // # Bounds
 //
 // Connections; TCP connections that are not yet WebSockets; bytes and time of an HTTP head; time until hello; bytes and
-// time of a WebSocket message; requests without an answer; slow requests; bytes owed to the peer; time of a write; time
+// time of a WebSocket message; requests without an answer; slow requests; copies of the
+// state that are being made at once; bytes owed to the peer; time of a write; time
 // without a sign of life; records looked at and time of holding the state in a listing; queues with metrics; and the time
 // that a stop may take. A read buffer grows with what has arrived, never with what a length promises.
 //

@@ -214,3 +214,18 @@ func get(t testing.TB, url string) (int, string, http.Header) {
 		}
 	}
 }
+
+// waitFor polls a condition that nothing signals.
+func waitFor(t testing.TB, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal("it never came")
+		}
+	}
+}
