@@ -2,10 +2,13 @@ package cluster
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"log/slog"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -13,15 +16,43 @@ import (
 // hclogBridge makes a slog.Logger out of what raft logs. Raft reports an unreachable peer as an error at every heartbeat;
 // an error here is something that someone must act on, so that its errors arrive as warnings.
 type hclogBridge struct {
-	log  *slog.Logger
-	name string
-	args []any
+	log    *slog.Logger
+	name   string
+	args   []any
+	recent *recent
+}
+
+// recent tells what has just been said: raft repeats that a peer cannot be reached eight times a second, for ever.
+type recent struct {
+	mu   sync.Mutex
+	said map[string]time.Time
+}
+
+const (
+	// sayAgain is how long the same warning about the same peer is not said again, maxRecent how many of them are
+	// remembered.
+	sayAgain  = 30 * time.Second
+	maxRecent = 256
+)
+
+// fresh says whether key has not been said lately, and that it is said now.
+func (r *recent) fresh(key string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if at, ok := r.said[key]; ok && now.Sub(at) < sayAgain {
+		return false
+	}
+	if len(r.said) >= maxRecent {
+		clear(r.said)
+	}
+	r.said[key] = now
+	return true
 }
 
 var _ hclog.Logger = (*hclogBridge)(nil)
 
 func newHCLog(l *slog.Logger, component string) hclog.Logger {
-	return &hclogBridge{log: l.With("component", component), name: component}
+	return &hclogBridge{log: l.With("component", component), name: component, recent: &recent{said: map[string]time.Time{}}}
 }
 
 func slogLevel(l hclog.Level) slog.Level {
@@ -39,6 +70,17 @@ func (b *hclogBridge) Log(level hclog.Level, msg string, args ...any) {
 	l := slogLevel(level)
 	if level == hclog.Off || !b.log.Enabled(context.Background(), l) {
 		return
+	}
+	if l == slog.LevelWarn {
+		key := msg
+		for i := 0; i+1 < len(args); i += 2 {
+			if args[i] == "peer" || args[i] == "server-id" {
+				key += fmt.Sprint(" ", args[i+1])
+			}
+		}
+		if !b.recent.fresh(key, time.Now()) {
+			l = slog.LevelDebug
+		}
 	}
 	for i, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
@@ -75,7 +117,7 @@ func (b *hclogBridge) GetLevel() hclog.Level {
 }
 
 func (b *hclogBridge) With(args ...any) hclog.Logger {
-	return &hclogBridge{log: b.log.With(args...), name: b.name, args: append(b.args[:len(b.args):len(b.args)], args...)}
+	return &hclogBridge{log: b.log.With(args...), name: b.name, args: append(b.args[:len(b.args):len(b.args)], args...), recent: b.recent}
 }
 
 func (b *hclogBridge) Named(name string) hclog.Logger {
@@ -83,7 +125,7 @@ func (b *hclogBridge) Named(name string) hclog.Logger {
 }
 
 func (b *hclogBridge) ResetNamed(name string) hclog.Logger {
-	return &hclogBridge{log: b.log.With("component", name), name: name, args: b.args}
+	return &hclogBridge{log: b.log.With("component", name), name: name, args: b.args, recent: b.recent}
 }
 
 func (b *hclogBridge) StandardLogger(o *hclog.StandardLoggerOptions) *log.Logger {

@@ -25,6 +25,10 @@ func TestLogBridges(t *testing.T) {
 	h.Trace("not said")
 	h.Info("entering leader state", "term", 3, "servers", hclog.Fmt("%d of %d", 2, 3))
 	h.With("peer", "n2").Named("net").Error("failed to heartbeat", "error", errors.New("refused"))
+	for range 5 {
+		h.Error("failed to heartbeat to", "peer", "n3", "error", "refused")
+		h.Error("failed to heartbeat to", "peer", "n4", "error", "refused")
+	}
 	m := log.New(lineWriter{l.With("component", "gossip")}, "", 0)
 	m.Print("[DEBUG] memberlist: not said")
 	m.Print("[INFO] memberlist: Suspect n2 has failed")
@@ -39,6 +43,9 @@ func TestLogBridges(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
+	}
+	if n := strings.Count(got, "failed to heartbeat to"); n != 2 {
+		t.Errorf("repeated warnings of two peers are said %d times, want once each:\n%s", n, got)
 	}
 	if strings.Contains(got, "not said") {
 		t.Errorf("debug is said:\n%s", got)

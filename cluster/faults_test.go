@@ -326,7 +326,7 @@ func TestMetrics(t *testing.T) {
 			got[f.GetName()] = m.GetCounter().GetValue()
 		}
 	}
-	for _, name := range []string{"quorate_raft_term", "quorate_raft_last_index", "quorate_raft_commit_index", "quorate_raft_applied_index", "quorate_raft_leader", "quorate_raft_voters", "quorate_raft_log_store_bytes", "quorate_raft_log_fsync_seconds", "quorate_raft_log_batch_entries", "quorate_raft_log_written_bytes_total", "quorate_ready", "quorate_group_leading"} {
+	for _, name := range []string{"quorate_raft_term", "quorate_raft_last_index", "quorate_raft_commit_index", "quorate_raft_applied_index", "quorate_raft_leader", "quorate_raft_voters", "quorate_raft_log_store_bytes", "quorate_disk_free_bytes", "quorate_raft_log_fsync_seconds", "quorate_raft_log_batch_entries", "quorate_raft_log_written_bytes_total", "quorate_ready", "quorate_group_leading"} {
 		if got[name] <= 0 {
 			t.Errorf("%s is %v, want more than 0", name, got[name])
 		}

@@ -31,6 +31,7 @@ var (
 	descLeader    = prometheus.NewDesc("quorate_raft_leader", "1 while raft on this node leads.", nil, nil)
 	descVoters    = prometheus.NewDesc("quorate_raft_voters", "Voters in the latest configuration.", nil, nil)
 	descLogBytes  = prometheus.NewDesc("quorate_raft_log_store_bytes", "Size of the log's file.", nil, nil)
+	descDiskFree  = prometheus.NewDesc("quorate_disk_free_bytes", "Space that is left where the data directory is.", nil, nil)
 	descReady     = prometheus.NewDesc("quorate_ready", "1 while this node can serve.", nil, nil)
 	descPeers     = prometheus.NewDesc("quorate_gossip_peers_alive", "Other nodes that gossip sees alive.", nil, nil)
 )
@@ -86,7 +87,7 @@ func (m *meters) stored(entries, bytes int, took time.Duration) {
 
 // Describe implements prometheus.Collector.
 func (m *meters) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descTerm, descLastIndex, descCommit, descApplied, descLeader, descVoters, descLogBytes, descReady, descPeers} {
+	for _, d := range []*prometheus.Desc{descTerm, descLastIndex, descCommit, descApplied, descLeader, descVoters, descLogBytes, descDiskFree, descReady, descPeers} {
 		ch <- d
 	}
 }
@@ -121,6 +122,9 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	gauge(descVoters, float64(voters))
 	if n.disk != nil {
 		gauge(descLogBytes, float64(n.disk.Bytes()))
+		if free, err := n.dir.Free(); err == nil {
+			gauge(descDiskFree, float64(free))
+		}
 	}
 	ready, _ := n.Ready()
 	gauge(descReady, flag(ready))

@@ -182,3 +182,50 @@ func TestSnapshotInstall(t *testing.T) {
 		t.Errorf("it took %v to say so", took)
 	}
 }
+
+// TestTransfersUnderLoad: C2. Each transfer ends in "moved" or a clear error, most of them move, and nothing is lost.
+func TestTransfersUnderLoad(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 3, clustertest.Options{})
+	c.WaitVoters(3)
+	stop := make(chan struct{})
+	done := make(chan int64)
+	nodes := []*cluster.Node{c.Node(0), c.Node(1), c.Node(2)}
+	go func() {
+		confirmed := int64(0)
+		defer func() { done <- confirmed }()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				if enqueue(nodes[i%3], fmt.Appendf(nil, "message %d", i)) {
+					confirmed++
+					i-- // go on with the one that leads
+				}
+			}
+		}
+	}()
+	const transfers = 12
+	moved := 0
+	for range transfers {
+		before := c.Leader()
+		err := c.AsLeader(func(n *cluster.Node) error { return n.Transfer(bounded(t), "") })
+		if err != nil && err.Error() == "" {
+			t.Errorf("an error without a word: %#v", err)
+		}
+		if err == nil && c.Leader() != before {
+			moved++
+		}
+	}
+	close(stop)
+	confirmed := <-done
+	t.Logf("%d of %d moved, %d messages confirmed", moved, transfers, confirmed)
+	if moved < transfers/2 {
+		t.Errorf("%d of %d transfers moved", moved, transfers)
+	}
+	if got := pending(t, c.Leader()); got < confirmed {
+		t.Errorf("%d messages, %d were confirmed", got, confirmed)
+	}
+	sameState(t, c, 3)
+}

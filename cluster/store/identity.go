@@ -179,8 +179,14 @@ func readIdentity(path string) (Identity, error) {
 	return on.Identity, nil
 }
 
-// Path is the directory's path.
-func (d *Dir) Path() string { return d.path }
+// Free is how many bytes this user may still write to the file system that the directory is on.
+func (d *Dir) Free() (int64, error) {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(d.path, &fs); err != nil {
+		return 0, fmt.Errorf("free space of %s: %w", d.path, err)
+	}
+	return int64(fs.Bavail) * fs.Bsize, nil
+}
 
 // Identity is the identity as it is on disk.
 func (d *Dir) Identity() Identity {
