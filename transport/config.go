@@ -21,7 +21,7 @@ type Config struct {
 	MaxConnections  int   // WebSocket connections at once; default 10,000
 	NoAutoCreate    bool  // refuse an enqueue to a queue that does not exist (default: make it with default options)
 
-	PingEvery      time.Duration // between pings; default 10 s
+	PingEvery      time.Duration // between pings, also those of clients, who take two and a half without a word for a dead node; default 3 s
 	PongTimeout    time.Duration // silence after which a peer is gone; default 25 s, more than two pings so that one lost pong costs nothing
 	WriteTimeout   time.Duration // of each write to a socket; default 10 s
 	HelloTimeout   time.Duration // HTTP head, and then the hello frame; default 5 s
@@ -71,7 +71,7 @@ func (c Config) withDefaults() (Config, error) {
 		def  time.Duration
 		name string
 	}{
-		{&c.PingEvery, 10 * time.Second, "PingEvery"},
+		{&c.PingEvery, 3 * time.Second, "PingEvery"},
 		{&c.PongTimeout, 25 * time.Second, "PongTimeout"},
 		{&c.WriteTimeout, 10 * time.Second, "WriteTimeout"},
 		{&c.HelloTimeout, 5 * time.Second, "HelloTimeout"},
