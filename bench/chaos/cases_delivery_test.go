@@ -187,7 +187,7 @@ func slowWorker(t *testing.T, cl *client.Client) {
 	counts(t, cl, "slow", [5]int64{})
 }
 
-// (C28; across a change of leader in TestLateAckAcrossLeaders)
+// (C28; across a change of leader in TestLeaderChanges)
 func lateAck(t *testing.T, cl *client.Client) {
 	create(t, cl, "late", client.QueueOptions{Retry: fixed(time.Hour, 3)})
 	r := put(t, cl, "late", client.Message{})
