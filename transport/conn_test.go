@@ -35,7 +35,7 @@ func TestHello(t *testing.T) {
 		p.answer(3, wire.TypeWelcome, &w)
 		want := wire.Welcome{
 			Version: 1, Node: "n1", Cluster: b.Cluster(), Leader: "127.0.0.1:7340", MaxMessageBytes: 2048,
-			MaxFrameBytes: wire.MaxFrameBytes(2048), MaxBatch: 1000, PingMillis: 10000, Server: "v0",
+			MaxFrameBytes: wire.MaxFrameBytes(2048), MaxBatch: 1000, PingMillis: 3000, Server: "v0",
 		}
 		if w != want {
 			t.Errorf("got %+v, want %+v", w, want)
