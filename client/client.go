@@ -121,8 +121,8 @@ func (c *Client) now() int64 { return int64(time.Since(c.epoch)) + 1 }
 
 // Close ends the client. Enqueues and acks under way may still be answered, until ctx ends (or Options.Timeout); what
 // then has no answer ends with an error that says whether it may have been applied. All other calls end at once, and so
-// do subscriptions, whose leases go back as after a lost connection. Close returns when every goroutine of the client
-// has ended; a second Close waits for the first and returns nil.
+// do subscriptions, whose leases go back as after a lost connection: end Consume first. Close returns when every goroutine
+// of the client has ended, so it must not be called from a callback; a second Close waits for the first and returns nil.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	if c.closing {

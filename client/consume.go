@@ -132,6 +132,9 @@ func (c *Client) Consume(ctx context.Context, queue string, o ConsumeOptions, h 
 	if err != nil {
 		return err
 	}
+	if h == nil {
+		return invalid("handler", "is nil: a function is needed")
+	}
 	k := &consumer{
 		c: c, o: o, h: h, log: c.log.With("queue", queue), base: context.WithoutCancel(ctx),
 		run: make(chan *lease, o.Concurrency), changed: make(chan struct{}, 1), idle: o.Concurrency,

@@ -34,6 +34,8 @@ func consuming(t *testing.T, c *Client, o ConsumeOptions, h Handler) (stop func(
 	}
 }
 
+func nop(context.Context, *Delivery) (*Result, error) { return nil, nil }
+
 func numbers(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -467,7 +469,7 @@ func TestConsumeEnds(t *testing.T) {
 				return pass, nil
 			}
 		})
-		if err := c.Consume(t.Context(), "q", ConsumeOptions{}, nil); !errors.Is(err, ErrNotFound) {
+		if err := c.Consume(t.Context(), "q", ConsumeOptions{}, nop); !errors.Is(err, ErrNotFound) {
 			t.Errorf("error %v", err)
 		}
 	})
@@ -514,7 +516,7 @@ func TestConsumeEnds(t *testing.T) {
 	t.Run("queue deleted before it began", func(t *testing.T) {
 		f := newFake(t, 1)
 		c := open(t, f, Options{})
-		if err := c.Consume(t.Context(), "q", ConsumeOptions{StopWhenEmpty: true}, nil); err != nil {
+		if err := c.Consume(t.Context(), "q", ConsumeOptions{StopWhenEmpty: true}, nop); err != nil {
 			t.Errorf("an absent queue is empty: %v", err)
 		}
 	})

@@ -139,8 +139,9 @@ func (c *Client) EnqueueBatch(ctx context.Context, queue string, ms []Message) (
 }
 
 // EnqueueAsync queues one message and returns; done gets the outcome, exactly once, unless an error is returned. It
-// blocks only while MaxPending messages are without an answer. done runs on the goroutine that reads the connection: it
-// must be short and must not block, or nothing else is read meanwhile. The context's deadline (or Options.Timeout)
+// blocks only while MaxPending messages are without an answer. done runs on a goroutine of the client, mostly the one that
+// reads the connection: it must be short and must not block, or nothing else is read meanwhile. It may call EnqueueAsync
+// where fewer than MaxPending messages can be out. The context's deadline (or Options.Timeout)
 // bounds the whole; its cancellation only the blocking.
 func (c *Client) EnqueueAsync(ctx context.Context, queue string, m Message, done func(Receipt, error)) error {
 	if done == nil {

@@ -338,6 +338,28 @@ func decode[T any](fc *fakeConn, raw wire.Raw) *T {
 	return v
 }
 
+// carryOutQuietly drops the answer, and nothing else.
+func (fc *fakeConn) carryOutQuietly(raw wire.Raw) {
+	mute := fc.mute
+	fc.mute = true // nothing leaves before the answer is out of it
+	fc.carryOut(raw)
+	fc.mute = mute
+	var kept []byte
+	for rest := fc.out; len(rest) > 0; {
+		frame := rest
+		var r wire.Raw
+		var err error
+		if r, rest, err = wire.Next(rest); err != nil {
+			fc.f.t.Errorf("the fake made a bad frame: %v", err)
+			break
+		}
+		if r.Tag != raw.Tag {
+			kept = append(kept, frame[:len(frame)-len(rest)]...)
+		}
+	}
+	fc.out = kept
+}
+
 func (fc *fakeConn) handle(raw wire.Raw) {
 	f := fc.f
 	if f.hook != nil {
@@ -349,9 +371,7 @@ func (fc *fakeConn) handle(raw wire.Raw) {
 			fc.hung = true
 			return
 		case lose, loseHang:
-			before := len(fc.out)
-			fc.carryOut(raw)
-			fc.out = fc.out[:before]
+			fc.carryOutQuietly(raw)
 			fc.hung = v == loseHang
 			return
 		}

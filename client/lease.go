@@ -211,8 +211,8 @@ func (c *Client) Ack(ctx context.Context, token string, o AckOptions) (Acked, er
 var ackCalls = sync.Pool{New: func() any { return new(call) }}
 
 // AckAsync is Ack without waiting: done gets the outcome, exactly once, unless an error is returned. It never blocks; with
-// 65,536 acks without an answer it refuses with an overloaded error. done runs on the goroutine that reads the
-// connection and must be short. The result's output must not be changed before done has run. The context's deadline (or
+// 65,536 acks without an answer it refuses with an overloaded error. done runs on a goroutine of the client,
+// mostly the one that reads the connection, and must be short. The result's output must not be changed before done has run. The context's deadline (or
 // Options.Timeout) bounds it.
 func (c *Client) AckAsync(ctx context.Context, token string, o AckOptions, done func(Acked, error)) error {
 	if err := ctx.Err(); err != nil {

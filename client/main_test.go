@@ -13,6 +13,8 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of back-off jitter and of random tests; 0: drawn and printed")
 
+var roundsFlag = flag.Int("rounds", 1, "rounds of TestRandomFaults, each with the next seed")
+
 var seed = sync.OnceValue(func() uint64 {
 	s := *seedFlag
 	if s == 0 {

@@ -252,7 +252,7 @@ func TestCloseTwice(t *testing.T) {
 	if _, err := c.Queue(t.Context(), "q"); !errors.Is(err, ErrClosed) {
 		t.Errorf("queue after close: %v", err)
 	}
-	if err := c.Consume(t.Context(), "q", ConsumeOptions{}, nil); !errors.Is(err, ErrClosed) {
+	if err := c.Consume(t.Context(), "q", ConsumeOptions{}, nop); !errors.Is(err, ErrClosed) {
 		t.Errorf("consume after close: %v", err)
 	}
 }

@@ -608,6 +608,7 @@ func TestBadInput(t *testing.T) {
 		"credit":      errOf(c.Subscribe(t.Context(), "q", SubscribeOptions{Credit: 10001}, nil)),
 		"concurrency": c.Consume(t.Context(), "q", ConsumeOptions{Concurrency: -1}, nil),
 		"prefetch":    c.Consume(t.Context(), "q", ConsumeOptions{Concurrency: 4, Prefetch: 3}, nil),
+		"handler":     c.Consume(t.Context(), "q", ConsumeOptions{}, nil),
 		"extend":      errOf(c.Extend(t.Context(), fmt.Sprintf("%052d", 1), -time.Second)),
 	} {
 		if !errors.Is(err, ErrInvalidArgument) {

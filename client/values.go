@@ -1,7 +1,6 @@
 package client
 
 import (
-	"strings"
 	"time"
 
 	"github.com/quorate/quorate/wire"
@@ -155,7 +154,7 @@ func headersOf(hs []wire.Header) []Header {
 	}
 	out := make([]Header, len(hs))
 	for i, h := range hs {
-		out[i] = Header{Name: strings.Clone(h.Name), Value: strings.Clone(h.Value)}
+		out[i] = Header{Name: h.Name, Value: h.Value}
 	}
 	return out
 }
