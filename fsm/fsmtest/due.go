@@ -1,0 +1,179 @@
+package fsmtest
+
+import (
+	"sort"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// moveKind is the kind of a due move; its order is the second key of the order of moves.
+type moveKind int
+
+const (
+	moveDelay moveKind = iota
+	moveRetry
+	moveLease
+	moveTTL
+	moveNone
+)
+
+// dueMove is something that time does to a message.
+type dueMove struct {
+	due     int64 // T at which it is due
+	kind    moveKind
+	queue   *queue
+	message *message
+}
+
+func (a dueMove) before(b dueMove) bool {
+	if a.due != b.due {
+		return a.due < b.due
+	}
+	if a.kind != b.kind {
+		return a.kind < b.kind
+	}
+	return a.message.id.Compare(b.message.id) < 0
+}
+
+// movesOf lists what is still to happen to a message.
+func (m *Model) movesOf(q *queue, x *message) []dueMove {
+	var moves []dueMove
+	switch x.state {
+	case fsm.StateScheduled:
+		moves = append(moves, dueMove{x.due, moveDelay, q, x})
+	case fsm.StateRetrying:
+		moves = append(moves, dueMove{x.due, moveRetry, q, x})
+	case fsm.StateLeased:
+		return []dueMove{{x.deadline + m.shift, moveLease, q, x}}
+	}
+	if x.expiresAt != 0 {
+		moves = append(moves, dueMove{x.expiresAt, moveTTL, q, x})
+	}
+	return moves
+}
+
+// firstMove is the first move there is, whether due or not.
+func (m *Model) firstMove() (first dueMove, ok bool) {
+	for _, q := range m.queues {
+		for _, x := range q.messages {
+			for _, mv := range m.movesOf(q, x) {
+				if !ok || mv.before(first) {
+					first, ok = mv, true
+				}
+			}
+		}
+	}
+	return first, ok
+}
+
+// nextMove is the first move that is due now, or moveNone.
+func (m *Model) nextMove() (dueMove, moveKind) {
+	first, ok := m.firstMove()
+	if !ok || first.due > m.t {
+		return dueMove{}, moveNone
+	}
+	return first, first.kind
+}
+
+// NextDue is the earliest T at which something is to be moved.
+func (m *Model) NextDue() (int64, bool) {
+	first, ok := m.firstMove()
+	return first.due, ok
+}
+
+// move makes the next due move and says whether there was one.
+func (m *Model) move() bool {
+	mv, kind := m.nextMove()
+	switch kind {
+	case moveDelay, moveRetry:
+		m.makeReady(mv.message)
+	case moveLease:
+		m.expire(mv.queue, mv.message)
+	case moveTTL:
+		m.die(mv.queue, mv.message, fsm.ReasonExpired)
+	case moveNone:
+		return false
+	}
+	return true
+}
+
+// makeReady puts a message at the end of its queue.
+func (m *Model) makeReady(x *message) {
+	x.state = fsm.StateReady
+	x.due = 0
+	x.place = m.newPlace()
+}
+
+// endedRecord is a record whose time is over, to be given back.
+type endedRecord struct {
+	table int
+	end   int64
+	seq   uint64
+	drop  func()
+}
+
+// reclaim gives back what has ended, in order of (table, end, position), at most maxReclaims an entry.
+func (m *Model) reclaim() {
+	var ended []endedRecord
+	for _, q := range m.queues {
+		for _, d := range q.dedup {
+			if m.dedupEnded(d) {
+				ended = append(ended, endedRecord{0, d.end, d.seq, func() { q.dedup = remove(q.dedup, d) }})
+			}
+		}
+		for _, r := range q.records {
+			if m.ended(r.end) {
+				table := 2
+				if r.hasResult {
+					table = 1
+				}
+				ended = append(ended, endedRecord{table, r.end, r.seq, func() { q.records = remove(q.records, r) }})
+			}
+		}
+		for _, x := range q.dead {
+			if m.deadEnded(q, x) {
+				ended = append(ended, endedRecord{4, x.failedAt + q.options.DeadRetentionMillis, x.id.Index()<<20 | uint64(x.id.Offset()), func() { q.dead = remove(q.dead, x) }})
+			}
+		}
+	}
+	for _, s := range m.sessions {
+		if m.sessionEnded(s) {
+			ended = append(ended, endedRecord{3, s.touched + sessionIdle, s.id.Index()<<20 | uint64(s.id.Offset()), func() { m.sessions = remove(m.sessions, s) }})
+		}
+	}
+	sort.SliceStable(ended, func(i, j int) bool {
+		a, b := ended[i], ended[j]
+		if a.table != b.table {
+			return a.table < b.table
+		}
+		if a.end != b.end {
+			return a.end < b.end
+		}
+		return a.seq < b.seq
+	})
+	for i, e := range ended {
+		if i == maxReclaims {
+			break
+		}
+		e.drop()
+	}
+}
+
+// ended says whether a record that ends at the given T is over.
+func (m *Model) ended(end int64) bool { return m.t >= end }
+
+func (m *Model) dedupEnded(d *dedupKey) bool { return m.t > d.end }
+
+func (m *Model) deadEnded(q *queue, x *message) bool {
+	return m.ended(x.failedAt + q.options.DeadRetentionMillis)
+}
+
+// remove returns the list without the one element.
+func remove[T comparable](list []T, x T) []T {
+	for i := range list {
+		if list[i] == x {
+			return append(append([]T(nil), list[:i]...), list[i+1:]...)
+		}
+	}
+	return list
+}

@@ -1,0 +1,188 @@
+package fsmtest
+
+import (
+	"bytes"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// checkMessage judges a message's own fields; FieldNone is fine.
+func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
+	headers := 0
+	for _, h := range x.Headers {
+		if len(h.Name) < 1 || len(h.Name) > 128 || len(h.Value) > 4<<10 {
+			return fsm.FieldHeaders
+		}
+		headers += len(h.Name) + len(h.Value)
+	}
+	switch {
+	case len(x.TaskID) > 128:
+		return fsm.FieldTaskID
+	case len(x.Kind) > 128:
+		return fsm.FieldKind
+	case len(x.ContentType) > 128:
+		return fsm.FieldContentType
+	case len(x.Headers) > 64 || headers > 16<<10:
+		return fsm.FieldHeaders
+	case len(x.Body) > maxBodyBytes:
+		return fsm.FieldBody
+	case x.Priority > 9:
+		return fsm.FieldPriority
+	case len(x.Key) > 256:
+		return fsm.FieldKey
+	case x.DueAt == 0 && x.DelayMillis > maxDelay, x.DueAt > m.t && x.DueAt-m.t > maxDelay:
+		return fsm.FieldDelay
+	case x.TTLMillis < 0 || x.TTLMillis > maxDelay:
+		return fsm.FieldTTL
+	case x.TimeoutMillis < 0 || x.TimeoutMillis > maxDelay:
+		return fsm.FieldTimeout
+	case !validRetry(retryWithDefaults(x.Retry)):
+		return fsm.FieldRetry
+	}
+	return fsm.FieldNone
+}
+
+// enqueue adds one message to a queue.
+func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
+	if !validQueueName(name) {
+		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
+	}
+	if f := m.checkMessage(x); f != fsm.FieldNone {
+		return refuse(fsm.InvalidArgument, f)
+	}
+	q := m.queue(name)
+	if q == nil {
+		if !create {
+			return refuse(fsm.NotFound, fsm.FieldQueue)
+		}
+		if len(m.queues) >= maxQueues {
+			return refuse(fsm.Overloaded, fsm.FieldQueues)
+		}
+		q = m.newQueue(name, withDefaults(fsm.QueueOptions{}))
+	}
+	if x.HasDedup {
+		for _, d := range q.dedup {
+			if d.key == x.DedupKey && !m.dedupEnded(d) {
+				return m.dedupHit(q, d, x)
+			}
+		}
+	}
+	if len(x.TaskID) > 0 {
+		if holder, taken := m.taskHolder(q, string(x.TaskID)); taken {
+			return fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldTaskID, ID: holder}
+		}
+	}
+	if o := m.full(q); o.Code != fsm.OK {
+		return o
+	}
+	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
+	}
+	y := m.newMessage(x)
+	q.messages = append(q.messages, y)
+	q.stats.Enqueued++
+	if x.HasDedup {
+		q.dedup = append(q.dedup, &dedupKey{
+			seq: m.newSeq(), key: x.DedupKey, content: x.DedupContent, first: y.id, task: y.task,
+			end: m.t + q.options.DedupWindowMillis,
+		})
+	}
+	return fsm.Outcome{ID: y.id}
+}
+
+// full says which of a queue's tables refuses new work.
+func (m *Model) full(q *queue) fsm.Outcome {
+	if q.options.DeadOverflow == fsm.DeadRefuse && int64(len(q.dead)) >= q.options.MaxDead {
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDead, Limit: q.options.MaxDead}
+	}
+	if q.resultBytes() >= q.options.MaxResultsBytes {
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
+	}
+	return fsm.Outcome{}
+}
+
+// dedupHit answers a message whose dedup key is remembered.
+func (m *Model) dedupHit(q *queue, d *dedupKey, x *fsm.Message) fsm.Outcome {
+	if d.content != x.DedupContent {
+		return fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldDedupKey, ID: d.first}
+	}
+	q.stats.Duplicates++
+	o := fsm.Outcome{Duplicate: true, ID: d.first}
+	if r := m.resultOf(q, d.first); r != nil {
+		o.HasResult, o.Task = true, r.message
+	}
+	return o
+}
+
+// taskHolder is the message that a task id names, while the task is live, dead or remembered.
+func (m *Model) taskHolder(q *queue, task string) (fsm.ID, bool) {
+	for _, x := range q.messages {
+		if x.task == task {
+			return x.id, true
+		}
+	}
+	for _, x := range q.dead {
+		if x.task == task && !m.deadEnded(q, x) {
+			return x.id, true
+		}
+	}
+	for _, r := range q.records {
+		if r.task == task && !m.ended(r.end) {
+			return r.message, true
+		}
+	}
+	return fsm.ID{}, false
+}
+
+// newMessage makes the record of a message that was accepted.
+func (m *Model) newMessage(x *fsm.Message) *message {
+	id := m.newID()
+	y := &message{
+		id: id, original: id,
+		task: string(x.TaskID), kind: string(x.Kind), contentType: string(x.ContentType),
+		body: bytes.Clone(x.Body), key: string(x.Key), priority: x.Priority,
+		retry: retryWithDefaults(x.Retry), ttl: x.TTLMillis, timeout: x.TimeoutMillis,
+		originalEnqueuedAt: m.t,
+	}
+	if y.task == "" {
+		y.task = idText(id)
+	}
+	if y.contentType == "" {
+		y.contentType = "application/octet-stream"
+	}
+	for _, h := range x.Headers {
+		y.headers = append(y.headers, fsm.Header{Name: bytes.Clone(h.Name), Value: bytes.Clone(h.Value)})
+	}
+	due := x.DueAt
+	if due == 0 {
+		due = m.t + x.DelayMillis
+	}
+	m.begin(y, due)
+	return y
+}
+
+// begin starts a message's life at T, first or again.
+func (m *Model) begin(y *message, due int64) {
+	y.enqueuedAt = m.t
+	if y.ttl > 0 {
+		y.expiresAt = m.t + y.ttl
+	}
+	if due > m.t {
+		y.state, y.due = fsm.StateScheduled, due
+		return
+	}
+	m.makeReady(y)
+}
+
+// idText is the text of an id: its 128 bits, most significant first, as 26 characters of Crockford base32.
+func idText(id fsm.ID) string {
+	const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	hi, lo := id.Hi, id.Lo
+	var text [26]byte
+	for i := len(text) - 1; i >= 0; i-- {
+		text[i] = alphabet[lo&31]
+		lo = lo>>5 | hi<<59
+		hi >>= 5
+	}
+	return string(text[:])
+}

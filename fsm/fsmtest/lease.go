@@ -1,0 +1,252 @@
+package fsmtest
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// firstReady is the message that a queue serves next: highest priority, then lowest place.
+func (q *queue) firstReady() *message {
+	var first *message
+	for _, x := range q.messages {
+		if x.state != fsm.StateReady {
+			continue
+		}
+		if first == nil || x.priority > first.priority || x.priority == first.priority && x.place < first.place {
+			first = x
+		}
+	}
+	return first
+}
+
+func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
+	switch {
+	case !validQueueName(string(op.Queue)):
+		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
+	case op.Max < 1 || op.Max > 1000:
+		return refuse(fsm.InvalidArgument, fsm.FieldMax)
+	case op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease):
+		return refuse(fsm.InvalidArgument, fsm.FieldLease)
+	case len(op.Worker) > 128:
+		return refuse(fsm.InvalidArgument, fsm.FieldWorker)
+	}
+	q := m.queue(string(op.Queue))
+	if q == nil {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	most := op.MaxBytes
+	if most <= 0 || most > maxLeaseBytes {
+		most = maxLeaseBytes
+	}
+	length := op.LeaseMillis
+	if length == 0 {
+		length = q.options.LeaseMillis
+	}
+	o := fsm.Outcome{LeaseFrom: int32(len(m.fx.Leases))}
+	size := int64(0)
+	for o.LeaseCount < op.Max && len(m.fx.Leases) < maxEntryLeases {
+		x := q.firstReady()
+		if x == nil || o.LeaseCount > 0 && size+int64(len(x.body)) > most {
+			break
+		}
+		size += int64(len(x.body))
+		x.state, x.end = fsm.StateLeased, leaseLive
+		x.lease = m.newID()
+		x.attempts++
+		x.worker, x.consumer = string(op.Worker), op.Consumer
+		x.leasedAt, x.leasedLease = m.t, m.leaseNow()
+		x.deadline = m.deadline(x, length)
+		m.handOut(x)
+		o.LeaseCount++
+	}
+	return o
+}
+
+// deadline is the end, in lease time, of a lease of the given length from now, within the attempt's timeout.
+func (m *Model) deadline(x *message, length int64) int64 {
+	d := m.leaseNow() + length
+	if x.timeout > 0 {
+		d = min(d, x.leasedLease+x.timeout)
+	}
+	return d
+}
+
+// handOut puts a leased message into the entry's answer.
+func (m *Model) handOut(x *message) {
+	m.fx.Leases = append(m.fx.Leases, fsm.Leased{Token: x.token(), Consumer: x.consumer, Op: m.op, Attempt: x.attempts})
+}
+
+func (x *message) token() fsm.Token { return fsm.Token{Message: x.id, Lease: x.lease} }
+
+func (m *Model) leaseEnded(x *message, expired bool) {
+	m.fx.Ended = append(m.fx.Ended, fsm.LeaseEnd{Token: x.token(), Consumer: x.consumer, Expired: expired})
+}
+
+// holder is what a token's message id names: a live message, a dead letter or a remembered task.
+type holder struct {
+	queue   *queue
+	message *message
+	dead    bool
+	record  *record
+}
+
+// lookUp finds what a token is about. A refusal says that the token is good for nothing.
+func (m *Model) lookUp(t fsm.Token) (holder, fsm.Outcome) {
+	lost := refuse(fsm.LeaseLost, fsm.FieldNone)
+	for _, q := range m.queues {
+		for _, x := range q.messages {
+			if x.id == t.Message {
+				if x.lease != t.Lease || x.end == neverLeased {
+					return holder{}, lost
+				}
+				return holder{queue: q, message: x}, fsm.Outcome{}
+			}
+		}
+		for _, x := range q.dead {
+			if x.id == t.Message && !m.deadEnded(q, x) {
+				if x.lease != t.Lease || x.end == neverLeased {
+					return holder{}, lost
+				}
+				return holder{queue: q, message: x, dead: true}, fsm.Outcome{}
+			}
+		}
+		for _, r := range q.records {
+			if r.message == t.Message && !t.Message.IsZero() && !m.ended(r.end) {
+				if r.lease != t.Lease || r.lease.IsZero() {
+					return holder{}, lost
+				}
+				return holder{queue: q, record: r}, fsm.Outcome{}
+			}
+		}
+	}
+	return holder{}, refuse(fsm.NotFound, fsm.FieldNone)
+}
+
+func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
+	if op.DelayMillis < -1 || op.DelayMillis > maxDelay {
+		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
+	}
+	h, o := m.lookUp(op.Token)
+	if o.Code != fsm.OK {
+		return o
+	}
+	x := h.message
+	if h.record != nil {
+		return refuse(fsm.LeaseLost, fsm.FieldNone)
+	}
+	if x.end == leaseNacked {
+		return fsm.Outcome{Dead: h.dead, Millis: x.nackDue}
+	}
+	if h.dead || x.end != leaseLive {
+		return refuse(fsm.LeaseLost, fsm.FieldNone)
+	}
+	h.queue.stats.Nacked++
+	m.leaseEnded(x, false)
+	x.end = leaseNacked
+	if died := m.fail(h.queue, x, op.Error, op.DelayMillis, op.Permanent); died {
+		return fsm.Outcome{Dead: true}
+	}
+	x.nackDue = x.due
+	return fsm.Outcome{Millis: x.due}
+}
+
+// expire ends a lease whose deadline has passed.
+func (m *Model) expire(q *queue, x *message) {
+	q.stats.Expired++
+	m.leaseEnded(x, true)
+	x.end = leaseExpired
+	m.fail(q, x, []byte("lease expired"), -1, false)
+}
+
+// fail is the end of an attempt that counts: the message waits or dies.
+func (m *Model) fail(q *queue, x *message, text []byte, delay int64, permanent bool) (died bool) {
+	x.free = 0
+	x.lastError = cutOnRune(text, maxErrorBytes)
+	x.history = append(x.history[:len(x.history):len(x.history)], fsm.Attempt{
+		At: m.t, Number: x.attempts, Worker: []byte(x.worker), Error: cutOnRune(text, maxAttemptError),
+	})
+	if len(x.history) > maxHistory {
+		x.history = x.history[1:]
+	}
+	p := policy(q, x)
+	switch {
+	case permanent:
+		m.die(q, x, fsm.ReasonPermanent)
+		return true
+	case x.expiresAt != 0 && x.expiresAt <= m.t:
+		m.die(q, x, fsm.ReasonExpired)
+		return true
+	case x.attempts >= maxAttempts(p):
+		m.die(q, x, fsm.ReasonMaxAttempts)
+		return true
+	}
+	if delay < 0 {
+		delay = retryDelay(p, x.id, x.attempts)
+	}
+	x.state, x.due = fsm.StateRetrying, m.t+delay
+	return false
+}
+
+func cutOnRune(b []byte, most int) []byte {
+	if len(b) > most {
+		n := most
+		for n > most-utf8.UTFMax && !utf8.RuneStart(b[n]) {
+			n--
+		}
+		b = b[:n]
+	}
+	return bytes.Clone(b)
+}
+
+func (m *Model) extend(op *fsm.Extend) fsm.Outcome {
+	if op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease) {
+		return refuse(fsm.InvalidArgument, fsm.FieldLease)
+	}
+	h, o := m.lookUp(op.Token)
+	if o.Code != fsm.OK {
+		return o
+	}
+	if h.record != nil || h.dead || h.message.end != leaseLive {
+		return refuse(fsm.LeaseLost, fsm.FieldNone)
+	}
+	length := op.LeaseMillis
+	if length == 0 {
+		length = h.queue.options.LeaseMillis
+	}
+	h.message.deadline = m.deadline(h.message, length)
+	return fsm.Outcome{Millis: max(0, h.message.deadline-m.leaseNow())}
+}
+
+func (m *Model) release(op *fsm.Release) fsm.Outcome {
+	h, o := m.lookUp(op.Token)
+	if o.Code != fsm.OK {
+		return o
+	}
+	x := h.message
+	if h.record != nil {
+		return refuse(fsm.LeaseLost, fsm.FieldNone)
+	}
+	if x.end == leaseReleased {
+		return fsm.Outcome{Dead: h.dead}
+	}
+	if h.dead || x.end != leaseLive {
+		return refuse(fsm.LeaseLost, fsm.FieldNone)
+	}
+	m.leaseEnded(x, false)
+	x.end = leaseReleased
+	if x.free < maxFreeReturns {
+		x.free++
+		x.attempts--
+	} else if x.attempts >= maxAttempts(policy(h.queue, x)) {
+		m.die(h.queue, x, fsm.ReasonMaxAttempts)
+		return fsm.Outcome{Dead: true}
+	}
+	if x.expiresAt != 0 && x.expiresAt <= m.t {
+		m.die(h.queue, x, fsm.ReasonExpired)
+		return fsm.Outcome{Dead: true}
+	}
+	x.state = fsm.StateReady // at its old place
+	return fsm.Outcome{}
+}

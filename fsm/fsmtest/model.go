@@ -1,0 +1,290 @@
+package fsmtest
+
+import (
+	"github.com/quorate/quorate/fsm"
+)
+
+// Numbers of the contract that are part of the log format, and so the same in every implementation of it.
+const (
+	maxMoves        = 1024 // due moves an entry makes before its operations
+	maxReclaims     = 1024 // ended records an entry gives back after its operations
+	maxEntryLeases  = 1024 // messages that one entry may hand out
+	maxBatch        = 1000 // messages of an enqueue or a then, ids of a bulk operation
+	maxLeaseBytes   = 4 << 20
+	maxFreeReturns  = 16
+	maxHistory      = 8
+	maxErrorBytes   = 4 << 10
+	maxAttemptError = 256
+	maxBodyBytes    = 16 << 20
+	maxTombstones   = 100_000
+	maxSessions     = 20_000
+	maxQueues       = 10_000
+	requestWindow   = 4096
+	day             = int64(24 * 3600 * 1000)
+	maxDelay        = 366 * day
+	minLease        = int64(100)
+	maxLease        = int64(12 * 3600 * 1000)
+	sessionIdle     = int64(3600 * 1000)
+	tombstoneTTL    = int64(10 * 60 * 1000)
+)
+
+// Model is the plain state: Go structs and slices, found by walking them. It is for one goroutine at a time.
+type Model struct {
+	group  uint16
+	index  uint64
+	t      int64 // log time T, Unix ms
+	shift  int64 // ΣShift, ms
+	booted bool
+	epoch  uint16
+
+	cluster  [16]byte
+	places   uint64 // the last place given to a message that became ready
+	seq      uint64 // the last position given to a record, for the order of reclaiming
+	queues   []*queue
+	sessions []*session
+
+	// Of the entry in hand.
+	offset uint32
+	fx     *fsm.Effects
+	op     int32
+}
+
+// queue is one queue with all that belongs to it.
+type queue struct {
+	name     string
+	options  fsm.QueueOptions
+	messages []*message // live ones, in order of enqueue
+	dead     []*message // dead letters, in order of death
+	records  []*record  // results and tombstones, in order of recording
+	dedup    []*dedupKey
+	stats    Counters
+}
+
+// Counters are a queue's totals, which only grow.
+type Counters struct {
+	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, DeadDropped, TombstonesDropped int64
+	DiedByReason                                                                                 [6]int64
+	LeaseMillisSum                                                                               int64
+}
+
+// leaseEnd says how the last lease of a message ended.
+type leaseEnd uint8
+
+const (
+	neverLeased leaseEnd = iota
+	leaseLive
+	leaseExpired
+	leaseNacked
+	leaseReleased
+)
+
+// message is a live message or a dead letter.
+type message struct {
+	id, original fsm.ID
+	task         string // the task id: given, or the text of the first id
+	kind         string
+	contentType  string
+	headers      []fsm.Header
+	body         []byte
+	key          string
+	priority     uint8
+	retry        fsm.RetryPolicy // RetryDefault: the queue's
+	ttl          int64
+	timeout      int64
+
+	enqueuedAt, originalEnqueuedAt int64
+	expiresAt                      int64 // 0: never
+	state                          fsm.MessageState
+	due                            int64 // scheduled, retrying
+	place                          uint64
+
+	attempts int32 // deliveries that cost one, with the one that is out
+	free     int   // free returns in a row
+	redrives int32
+
+	// The last lease.
+	lease       fsm.ID
+	end         leaseEnd
+	worker      string
+	consumer    fsm.Consumer
+	leasedAt    int64 // T
+	leasedLease int64 // lease time, T − ΣShift
+	deadline    int64 // lease time
+	nackDue     int64 // the answer to the nack that ended it
+
+	lastError []byte
+	history   []fsm.Attempt
+
+	reason   fsm.DeadReason
+	failedAt int64
+}
+
+// record is what is remembered of a done task: its result, or a tombstone when it has none.
+type record struct {
+	seq       uint64
+	message   fsm.ID // zero: pushed for a task that was never seen
+	lease     fsm.ID // the last of the message
+	task      string
+	end       int64
+	hasResult bool
+	pushed    bool // by push_result, not by an ack
+
+	kind, contentType, worker string
+	output                    []byte
+	attempts                  int32
+	duration, at              int64
+}
+
+// dedupKey is a remembered deduplication key.
+type dedupKey struct {
+	seq          uint64
+	key, content [16]byte
+	first        fsm.ID
+	end          int64
+	task         string // of the first message
+}
+
+// NewModel makes the empty state of a group.
+func NewModel(group uint16) *Model { return &Model{group: group} }
+
+// Index is the index of the last entry applied.
+func (m *Model) Index() uint64 { return m.index }
+
+// Time is log time T, Unix ms.
+func (m *Model) Time() int64 { return m.t }
+
+// Shift is ΣShift, ms.
+func (m *Model) Shift() int64 { return m.shift }
+
+// Epoch is what Bootstrap said; 0 before it.
+func (m *Model) Epoch() uint16 { return m.epoch }
+
+// leaseNow is lease time, T − ΣShift.
+func (m *Model) leaseNow() int64 { return m.t - m.shift }
+
+// Apply applies one entry and answers as fsm.State.Apply does through its Effects: Outcomes, OpEnd, Leases (Slot is
+// unused), Ended, More. The answer is the caller's to keep.
+func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
+	m.index = index
+	m.offset = 0
+	m.fx = &fsm.Effects{Index: index}
+
+	t := max(m.t, e.Now)
+	m.shift += min(max(e.Shift, 0), t-m.t)
+	m.t = t
+
+	for i := 0; i < maxMoves && m.move(); i++ {
+	}
+	for i, op := range e.Ops {
+		m.op = int32(i)
+		m.fx.Outcomes = append(m.fx.Outcomes, m.do(op)...)
+		m.fx.OpEnd = append(m.fx.OpEnd, int32(len(m.fx.Outcomes)))
+	}
+	m.reclaim()
+
+	_, kind := m.nextMove()
+	m.fx.More = kind != moveNone
+	m.fx.Time = m.t
+	return m.fx
+}
+
+// do applies one operation.
+func (m *Model) do(op fsm.Op) []fsm.Outcome {
+	switch op := op.(type) {
+	case *fsm.Bootstrap:
+		return one(m.bootstrap(op))
+	case *fsm.OpenSession:
+		return one(m.openSession())
+	case *fsm.TouchSession:
+		return one(m.touchSession(op.Session))
+	case *fsm.CreateQueue:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.createQueue(op) })
+	case *fsm.SetQueue:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.setQueue(op) })
+	case *fsm.DeleteQueue:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.deleteQueue(op) })
+	case *fsm.PurgeQueue:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.purgeQueue(op) })
+	case *fsm.Enqueue:
+		return m.requested(op.Request, len(op.Messages), func(i int) fsm.Outcome {
+			return m.enqueue(string(op.Queue), op.AutoCreate, &op.Messages[i])
+		})
+	case *fsm.Lease:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.leaseOut(op) })
+	case *fsm.Ack:
+		return one(m.ack(op))
+	case *fsm.Nack:
+		return one(m.nack(op))
+	case *fsm.Extend:
+		return one(m.extend(op))
+	case *fsm.Release:
+		return one(m.release(op))
+	case *fsm.PushResult:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.pushResult(op) })
+	case *fsm.DeadRequeue:
+		return m.requested(op.Request, len(op.IDs), func(i int) fsm.Outcome { return m.deadRequeue(string(op.Queue), op.IDs[i]) })
+	case *fsm.DeadDelete:
+		return m.requested(op.Request, len(op.IDs), func(i int) fsm.Outcome { return m.deadDelete(string(op.Queue), op.IDs[i]) })
+	case *fsm.DeadPurge:
+		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.deadPurge(string(op.Queue)) })
+	case *fsm.Checkpoint:
+		m.fx.Checkpoints = append(m.fx.Checkpoints, op.Nonce)
+		return one(fsm.Outcome{})
+	}
+	panic("fsmtest: unknown operation")
+}
+
+func one(o fsm.Outcome) []fsm.Outcome { return []fsm.Outcome{o} }
+
+// newID names the next thing made in this entry.
+func (m *Model) newID() fsm.ID {
+	id := fsm.MakeID(m.epoch, m.group, m.index, m.offset)
+	m.offset++
+	return id
+}
+
+func (m *Model) newPlace() uint64 { m.places++; return m.places }
+
+func (m *Model) newSeq() uint64 { m.seq++; return m.seq }
+
+func (m *Model) bootstrap(op *fsm.Bootstrap) fsm.Outcome {
+	if m.booted {
+		return fsm.Outcome{Code: fsm.FailedPrecondition}
+	}
+	m.booted, m.cluster, m.epoch = true, op.Cluster, op.Epoch
+	return fsm.Outcome{}
+}
+
+// clone copies the state, so that an operation that must be all or nothing can be tried.
+func (m *Model) clone() *Model {
+	c := *m
+	c.queues = nil
+	for _, q := range m.queues {
+		qc := *q
+		qc.messages, qc.dead, qc.records, qc.dedup = nil, nil, nil, nil
+		for _, x := range q.messages {
+			y := *x
+			qc.messages = append(qc.messages, &y)
+		}
+		for _, x := range q.dead {
+			y := *x
+			qc.dead = append(qc.dead, &y)
+		}
+		for _, x := range q.records {
+			y := *x
+			qc.records = append(qc.records, &y)
+		}
+		for _, x := range q.dedup {
+			y := *x
+			qc.dedup = append(qc.dedup, &y)
+		}
+		c.queues = append(c.queues, &qc)
+	}
+	c.sessions = nil
+	for _, s := range m.sessions {
+		c.sessions = append(c.sessions, s.clone())
+	}
+	fx := *m.fx
+	c.fx = &fx
+	return &c
+}

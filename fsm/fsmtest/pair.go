@@ -1,0 +1,225 @@
+package fsmtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// Step is one entry at its index, and whether the state is written, read back and exchanged after it.
+type Step struct {
+	Index uint64
+	Entry fsm.Entry
+	Cut   bool
+}
+
+// Pair runs the model and the state side by side.
+type Pair struct {
+	Model *Model
+	State *fsm.State
+
+	group uint16
+	fx    fsm.Effects
+	buf   []byte
+	log   []loggedEntry // for Replay; only when KeepLog was asked for
+	keep  bool
+}
+
+type loggedEntry struct {
+	index uint64
+	data  []byte
+}
+
+// NewPair makes both empty. keepLog makes Replay possible, at the price of holding every entry.
+func NewPair(group uint16, keepLog bool) *Pair {
+	return &Pair{Model: NewModel(group), State: fsm.New(group), group: group, keep: keepLog}
+}
+
+// Close gives the state's memory back.
+func (p *Pair) Close() { p.State.Close() }
+
+// encode makes the log entry.
+func (p *Pair) encode(e fsm.Entry) []byte {
+	p.buf = fsm.AppendEntryHeader(p.buf[:0], e.Now, e.Shift)
+	for _, op := range e.Ops {
+		p.buf = fsm.AppendOp(p.buf, op)
+	}
+	return p.buf
+}
+
+// Apply applies an entry to both and compares what they answer.
+func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
+	data := p.encode(e)
+	if p.keep {
+		p.log = append(p.log, loggedEntry{index, bytes.Clone(data)})
+	}
+	want := p.Model.Apply(index, e)
+	if err := p.State.Apply(index, data, &p.fx); err != nil {
+		return want, fmt.Errorf("state refuses to read the entry: %w", err)
+	}
+	// The state must have copied what it keeps.
+	for i := range data {
+		data[i] = 0xEE
+	}
+	return want, p.compareEffects(e, want, &p.fx)
+}
+
+// compareEffects compares the answers to one entry.
+func (p *Pair) compareEffects(e fsm.Entry, want, got *fsm.Effects) error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if want.Index != got.Index || want.Time != got.Time {
+		fail("(index, T): want (%d, %d), got (%d, %d)", want.Index, want.Time, got.Index, got.Time)
+	}
+	if want.More != got.More {
+		fail("more due moves: want %v, got %v", want.More, got.More)
+	}
+	if len(want.OpEnd) != len(got.OpEnd) {
+		fail("operations answered: want %d, got %d", len(want.OpEnd), len(got.OpEnd))
+		return errors.Join(errs...)
+	}
+	var from [2]int32
+	for i, op := range e.Ops {
+		w, g := want.Outcomes[from[0]:want.OpEnd[i]], got.Outcomes[from[1]:got.OpEnd[i]]
+		from[0], from[1] = want.OpEnd[i], got.OpEnd[i]
+		if len(w) != len(g) {
+			fail("op %d %s: want %d outcomes %+v, got %d %+v", i, describe(op), len(w), w, len(g), g)
+			continue
+		}
+		for j := range w {
+			if err := compareOutcome(w[j], g[j], want, got); err != nil {
+				fail("op %d outcome %d of %s:\n  %w", i, j, describe(op), err)
+			}
+		}
+	}
+	errs = append(errs, compareEnded(want, got))
+	return errors.Join(errs...)
+}
+
+// compareOutcome compares the answers to one operation, with the leases they stand for.
+func compareOutcome(w, g fsm.Outcome, want, got *fsm.Effects) error {
+	if w.LeaseCount != g.LeaseCount {
+		return fmt.Errorf("want %d leases, got %d: want %s, got %s", w.LeaseCount, g.LeaseCount, outcomeText(w), outcomeText(g))
+	}
+	for i := int32(0); i < w.LeaseCount; i++ {
+		a, b := want.Leases[w.LeaseFrom+i], got.Leases[g.LeaseFrom+i]
+		b.Slot = 0
+		if a != b {
+			return fmt.Errorf("lease %d: want %+v, got %+v", i, a, b)
+		}
+	}
+	w.LeaseFrom, g.LeaseFrom = 0, 0
+	if w != g {
+		return fmt.Errorf("want %s\n  got  %s", outcomeText(w), outcomeText(g))
+	}
+	return nil
+}
+
+// compareEnded compares which leases the entry ended, in any order.
+func compareEnded(want, got *fsm.Effects) error {
+	count := map[fsm.LeaseEnd]int{}
+	for _, e := range want.Ended {
+		count[e]++
+	}
+	for _, e := range got.Ended {
+		count[e]--
+	}
+	for e, n := range count {
+		if n != 0 {
+			return fmt.Errorf("ended leases: %+v told %+d times (want minus got)", e, n)
+		}
+	}
+	return nil
+}
+
+// Cut writes a snapshot, reads it back, checks that both hold the same, and goes on with what was read.
+func (p *Pair) Cut() error {
+	view := p.State.View()
+	defer view.Release()
+	var first bytes.Buffer
+	if _, err := view.WriteTo(&first); err != nil {
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	restored, err := fsm.Restore(p.group, bytes.NewReader(first.Bytes()))
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	again := restored.View()
+	defer again.Release()
+	if a, b := view.Digest(), again.Digest(); a != b {
+		restored.Close()
+		return fmt.Errorf("digest after restore: want %x, got %x", a, b)
+	}
+	var second bytes.Buffer
+	if _, err := again.WriteTo(&second); err != nil {
+		restored.Close()
+		return fmt.Errorf("write snapshot of the restored state: %w", err)
+	}
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		restored.Close()
+		return fmt.Errorf("restored state writes other bytes: %d and %d, first difference at %d",
+			first.Len(), second.Len(), firstDifference(first.Bytes(), second.Bytes()))
+	}
+	p.State.Close()
+	p.State = restored
+	return nil
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return min(len(a), len(b))
+}
+
+// Replay applies the whole log to a fresh state, which must come out the same.
+func (p *Pair) Replay() error {
+	fresh := fsm.New(p.group)
+	defer fresh.Close()
+	for _, e := range p.log {
+		if err := fresh.Apply(e.index, e.data, nil); err != nil {
+			return fmt.Errorf("replay of entry %d: %w", e.index, err)
+		}
+	}
+	want, got := digest(p.State), digest(fresh)
+	if want != got {
+		return fmt.Errorf("digest after replay: want %x, got %x", want, got)
+	}
+	return nil
+}
+
+func digest(s *fsm.State) [32]byte {
+	v := s.View()
+	defer v.Release()
+	return v.Digest()
+}
+
+// outcomeText shows only what is set.
+func outcomeText(o fsm.Outcome) string {
+	s := fmt.Sprintf("{code %d", o.Code)
+	add := func(set bool, format string, args ...any) {
+		if set {
+			s += " " + fmt.Sprintf(format, args...)
+		}
+	}
+	add(o.Field != 0, "field %d", o.Field)
+	add(o.Duplicate, "duplicate")
+	add(o.Dead, "dead")
+	add(o.Cancelled, "cancelled")
+	add(!o.ID.IsZero(), "id %s", shortID(o.ID))
+	add(o.Millis != 0, "millis %d", o.Millis)
+	add(o.Count != 0, "count %d", o.Count)
+	add(o.Limit != 0, "limit %d", o.Limit)
+	add(o.HasResult, "result of %s", shortID(o.Task))
+	add(o.LeaseCount != 0, "leases %d", o.LeaseCount)
+	return s + "}"
+}
+
+// shortID shows an id by its parts.
+func shortID(id fsm.ID) string {
+	return fmt.Sprintf("%d/%d/%d/%d", id.Epoch(), id.Group(), id.Index(), id.Offset())
+}

@@ -1,0 +1,232 @@
+package fsmtest
+
+import (
+	"sort"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// Stats counts a queue as fsm.State.Stats does; the totals that only it keeps are left out.
+func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
+	q := m.queue(name)
+	if q == nil {
+		return s, false
+	}
+	s.Name, s.Options = q.name, q.options
+	for _, x := range q.messages {
+		switch x.state {
+		case fsm.StateReady:
+			s.Ready++
+		case fsm.StateScheduled:
+			s.Scheduled++
+		case fsm.StateRetrying:
+			s.Retrying++
+		case fsm.StateLeased:
+			s.Leased++
+		}
+		if s.OldestEnqueuedAt == 0 || x.enqueuedAt < s.OldestEnqueuedAt {
+			s.OldestEnqueuedAt = x.enqueuedAt
+		}
+	}
+	s.Dead = int64(len(q.dead))
+	for _, r := range q.records {
+		if r.hasResult {
+			s.Results++
+		} else {
+			s.Tombstones++
+		}
+	}
+	s.ResultBytes = q.resultBytes()
+	s.DedupKeys = int64(len(q.dedup))
+	c := q.stats
+	s.Enqueued, s.Acked, s.Nacked, s.Expired, s.Died = c.Enqueued, c.Acked, c.Nacked, c.Expired, c.Died
+	s.Duplicates, s.Redriven, s.DeadDropped, s.TombstonesDropped = c.Duplicates, c.Redriven, c.DeadDropped, c.TombstonesDropped
+	s.DiedByReason, s.LeaseMillisSum = c.DiedByReason, c.LeaseMillisSum
+	return s, true
+}
+
+// Queues lists the queues' names in order.
+func (m *Model) Queues() []string {
+	var names []string
+	for _, q := range m.queues {
+		names = append(names, q.name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Sessions counts sessions that are not yet reclaimed, and the outcomes they keep.
+func (m *Model) Sessions() (sessions, outcomes int) {
+	for _, s := range m.sessions {
+		outcomes += len(s.outcomes)
+	}
+	return len(m.sessions), outcomes
+}
+
+// info is everything known about a message or dead letter.
+func (m *Model) info(q *queue, x *message) fsm.Info {
+	in := fsm.Info{
+		ID: x.id, OriginalID: x.original, Queue: q.name,
+		TaskID: []byte(x.task), Kind: []byte(x.kind), ContentType: []byte(x.contentType), Key: []byte(x.key),
+		Headers: x.headers, Body: x.body, Priority: x.priority, State: x.state,
+		Attempts: x.attempts, MaxAttempts: maxAttempts(policy(q, x)),
+		EnqueuedAt: x.enqueuedAt, OriginalEnqueuedAt: x.originalEnqueuedAt, DueAt: x.due, ExpiresAt: x.expiresAt,
+		Worker: []byte(x.worker), Error: x.lastError, History: x.history, Reason: x.reason, Redrives: x.redrives,
+	}
+	if x.end != neverLeased {
+		in.Token = x.token()
+	}
+	if x.state == fsm.StateLeased {
+		in.Deadline = x.deadline + m.shift
+	}
+	if x.state == fsm.StateDead {
+		in.EndedAt = x.failedAt
+	}
+	return in
+}
+
+// Task says where a task stands. Of a done task only State, the message id and the task id are filled.
+func (m *Model) Task(name, task string) (fsm.Info, bool) {
+	for _, q := range m.queues {
+		if name != "" && q.name != name {
+			continue
+		}
+		named := func(id fsm.ID, t string) bool {
+			if name == "" {
+				return !id.IsZero() && idText(id) == task
+			}
+			return t == task || !id.IsZero() && idText(id) == task
+		}
+		for _, x := range q.messages {
+			if named(x.id, x.task) {
+				return m.info(q, x), true
+			}
+		}
+		for _, x := range q.dead {
+			if named(x.id, x.task) && !m.deadEnded(q, x) {
+				return m.info(q, x), true
+			}
+		}
+		for _, hasResult := range []bool{true, false} {
+			for _, r := range q.records {
+				if r.hasResult == hasResult && named(r.message, r.task) && !m.ended(r.end) {
+					return fsm.Info{ID: r.message, Queue: q.name, TaskID: []byte(r.task), State: fsm.StateDone}, true
+				}
+			}
+		}
+	}
+	return fsm.Info{}, false
+}
+
+// Result finds the recorded result of a task; found without one says that the task is done and left none.
+func (m *Model) Result(name, task string) (res fsm.RecordedResult, found, hasResult bool) {
+	for _, q := range m.queues {
+		if name != "" && q.name != name {
+			continue
+		}
+		for _, r := range q.records {
+			byID := !r.message.IsZero() && idText(r.message) == task
+			if m.ended(r.end) || !byID && (name == "" || r.task != task) {
+				continue
+			}
+			found = true
+			if !r.hasResult || hasResult {
+				continue
+			}
+			hasResult = true
+			res = fsm.RecordedResult{
+				Message: r.message, TaskID: []byte(r.task), Kind: []byte(r.kind), ContentType: []byte(r.contentType),
+				Output: r.output, Worker: []byte(r.worker), Queue: q.name,
+				Attempts: r.attempts, DurationMillis: r.duration, RecordedAt: r.at, EndsAt: r.end,
+			}
+		}
+	}
+	return res, found, hasResult
+}
+
+// Live lists a queue's live messages in one state: ready ones as they will be served, others by id.
+func (m *Model) Live(name string, state fsm.MessageState) []fsm.Info {
+	q := m.queue(name)
+	if q == nil {
+		return nil
+	}
+	var list []*message
+	for _, x := range q.messages {
+		if x.state == state {
+			list = append(list, x)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		switch {
+		case state != fsm.StateReady:
+			return a.id.Compare(b.id) < 0
+		case a.priority != b.priority:
+			return a.priority > b.priority
+		}
+		return a.place < b.place
+	})
+	return m.infos(q, list)
+}
+
+// Dead lists a queue's dead letters by (failed_at, id).
+func (m *Model) Dead(name string) []fsm.Info {
+	q := m.queue(name)
+	if q == nil {
+		return nil
+	}
+	var list []*message
+	for _, x := range q.dead {
+		if !m.deadEnded(q, x) {
+			list = append(list, x)
+		}
+	}
+	sort.Slice(list, func(i, j int) bool {
+		a, b := list[i], list[j]
+		if a.failedAt != b.failedAt {
+			return a.failedAt < b.failedAt
+		}
+		return a.id.Compare(b.id) < 0
+	})
+	return m.infos(q, list)
+}
+
+func (m *Model) infos(q *queue, list []*message) []fsm.Info {
+	var out []fsm.Info
+	for _, x := range list {
+		out = append(out, m.info(q, x))
+	}
+	return out
+}
+
+// Delivery is a lease as its worker gets it; ok only while it is live.
+func (m *Model) Delivery(t fsm.Token) (d fsm.Delivery, ok bool) {
+	for _, q := range m.queues {
+		for _, x := range q.messages {
+			if x.state != fsm.StateLeased || x.token() != t {
+				continue
+			}
+			return fsm.Delivery{
+				Token: t, Attempt: x.attempts, LeaseLeft: x.deadline - m.leaseNow(), Deadline: x.deadline + m.shift,
+				Queue: q.name, TaskID: []byte(x.task), Kind: []byte(x.kind), ContentType: []byte(x.contentType),
+				Headers: x.headers, Body: x.body, Key: []byte(x.key), Priority: x.priority, EnqueuedAt: x.enqueuedAt,
+				TimeoutMillis: x.timeout, Redrives: x.redrives,
+			}, true
+		}
+	}
+	return d, false
+}
+
+// ConsumerLeases lists a consumer's live leases, oldest first.
+func (m *Model) ConsumerLeases(c fsm.Consumer) []fsm.Token {
+	var list []fsm.Token
+	for _, q := range m.queues {
+		for _, x := range q.messages {
+			if x.state == fsm.StateLeased && x.consumer == c {
+				list = append(list, x.token())
+			}
+		}
+	}
+	sort.Slice(list, func(i, j int) bool { return list[i].Lease.Compare(list[j].Lease) < 0 })
+	return list
+}

@@ -1,0 +1,152 @@
+package fsmtest
+
+import (
+	"reflect"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+func (m *Model) queue(name string) *queue {
+	for _, q := range m.queues {
+		if q.name == name {
+			return q
+		}
+	}
+	return nil
+}
+
+func validQueueName(name string) bool {
+	if len(name) < 1 || len(name) > 128 {
+		return false
+	}
+	for i, c := range []byte(name) {
+		switch {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		case i > 0 && (c == '.' || c == '_' || c == ':' || c == '-'):
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// withDefaults fills in what is unset.
+func withDefaults(o fsm.QueueOptions) fsm.QueueOptions {
+	def := func(v *int64, d int64) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.LeaseMillis, 30_000)
+	def(&o.MaxDead, 1_000_000)
+	def(&o.DeadRetentionMillis, 30*day)
+	def(&o.DedupWindowMillis, day)
+	def(&o.DedupMaxKeys, 1_000_000)
+	def(&o.ResultTTLMillis, day)
+	def(&o.MaxResultsBytes, 256<<20)
+	if o.Retry.Kind == fsm.RetryDefault {
+		o.Retry = fsm.RetryPolicy{Kind: fsm.RetrySchedule, Steps: []int64{1000, 5000, 10000}}
+	}
+	o.Retry = retryWithDefaults(o.Retry)
+	return o
+}
+
+func within(v, low, high int64) bool { return v >= low && v <= high }
+
+// checkOptions judges options that have their defaults; FieldNone is fine.
+func checkOptions(o fsm.QueueOptions) fsm.Field {
+	switch {
+	case !within(o.LeaseMillis, minLease, maxLease):
+		return fsm.FieldLease
+	case !validRetry(o.Retry):
+		return fsm.FieldRetry
+	case !within(o.MaxDead, 1, 10_000_000),
+		o.DeadOverflow > fsm.DeadDropOldest,
+		!within(o.DeadRetentionMillis, 1000, 3660*day),
+		!within(o.DedupWindowMillis, 1000, 366*day),
+		!within(o.DedupMaxKeys, 1, 10_000_000),
+		!within(o.ResultTTLMillis, 1000, 366*day),
+		!within(o.MaxResultsBytes, 1, 1<<40):
+		return fsm.FieldOptions
+	}
+	return fsm.FieldNone
+}
+
+func refuse(code fsm.Code, field fsm.Field) fsm.Outcome { return fsm.Outcome{Code: code, Field: field} }
+
+func (m *Model) createQueue(op *fsm.CreateQueue) fsm.Outcome {
+	name := string(op.Name)
+	if !validQueueName(name) {
+		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
+	}
+	o := withDefaults(op.Options)
+	if f := checkOptions(o); f != fsm.FieldNone {
+		return refuse(fsm.InvalidArgument, f)
+	}
+	if q := m.queue(name); q != nil {
+		if reflect.DeepEqual(q.options, o) {
+			return fsm.Outcome{Duplicate: true}
+		}
+		return refuse(fsm.AlreadyExists, fsm.FieldOptions)
+	}
+	if len(m.queues) >= maxQueues {
+		return refuse(fsm.Overloaded, fsm.FieldQueues)
+	}
+	m.newQueue(name, o)
+	return fsm.Outcome{}
+}
+
+func (m *Model) newQueue(name string, o fsm.QueueOptions) *queue {
+	o.Retry.Steps = append([]int64(nil), o.Retry.Steps...)
+	q := &queue{name: name, options: o}
+	m.queues = append(m.queues, q)
+	return q
+}
+
+func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
+	if !validQueueName(string(op.Name)) {
+		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
+	}
+	o := withDefaults(op.Options)
+	if f := checkOptions(o); f != fsm.FieldNone {
+		return refuse(fsm.InvalidArgument, f)
+	}
+	q := m.queue(string(op.Name))
+	if q == nil {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	o.Retry.Steps = append([]int64(nil), o.Retry.Steps...)
+	q.options = o
+	return fsm.Outcome{}
+}
+
+func (m *Model) deleteQueue(op *fsm.DeleteQueue) fsm.Outcome {
+	q := m.queue(string(op.Name))
+	if q == nil {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	for _, x := range q.messages {
+		if x.state == fsm.StateLeased {
+			m.leaseEnded(x, false)
+		}
+	}
+	m.queues = remove(m.queues, q)
+	return fsm.Outcome{}
+}
+
+// purgeQueue removes what is not out.
+func (m *Model) purgeQueue(op *fsm.PurgeQueue) fsm.Outcome {
+	q := m.queue(string(op.Name))
+	if q == nil {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	var stay []*message
+	for _, x := range q.messages {
+		if x.state == fsm.StateLeased {
+			stay = append(stay, x)
+		}
+	}
+	n := len(q.messages) - len(stay)
+	q.messages = stay
+	return fsm.Outcome{Count: int64(n)}
+}

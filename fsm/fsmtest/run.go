@@ -1,0 +1,216 @@
+package fsmtest
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime/debug"
+	"strings"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// RunResult says what a run did.
+type RunResult struct {
+	Entries, Ops, Cuts int
+	Codes              [16]int // outcomes by code
+	Steps              []Step  // when it failed: what led to it
+	Err                error
+}
+
+// Run compares the model and the state over a random sequence of about the given number of operations. The seed decides
+// everything.
+func Run(seed uint64, ops int) RunResult {
+	var res RunResult
+	rng := rand.New(rand.NewPCG(seed, 0xc0ffee))
+	p := NewPair(groupOf(seed), true)
+	defer func() { p.Close() }()
+	g := NewGenerator(seed, p.Model)
+	every := 1 + rng.IntN(12)      // entries between looks at everything
+	cutPercent := rng.IntN(4) * 10 // entries after which the state goes through a snapshot
+	for res.Ops < ops && res.Err == nil {
+		var step Step
+		step.Index, step.Entry = g.Next()
+		step.Cut = rng.IntN(100) < cutPercent
+		res.Steps = append(res.Steps, step)
+		res.Entries++
+		res.Ops += len(step.Entry.Ops)
+		if step.Cut {
+			res.Cuts++
+		}
+		var fx *fsm.Effects
+		fx, res.Err = p.step(step, res.Entries%every == 0)
+		if fx != nil {
+			for _, o := range fx.Outcomes {
+				res.Codes[o.Code]++
+			}
+			g.Saw(step.Entry, fx)
+		}
+	}
+	if res.Err == nil {
+		res.Err = p.finish()
+	}
+	if res.Err == nil {
+		res.Steps = nil
+	}
+	return res
+}
+
+// groupOf is the group that a seed runs in.
+func groupOf(seed uint64) uint16 { return uint16(seed % 3) }
+
+// step makes one step; a panic of the state is an error like any other.
+func (p *Pair) step(s Step, look bool) (fx *fsm.Effects, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	fx, err = p.Apply(s.Index, s.Entry)
+	if err == nil && s.Cut {
+		err = p.Cut()
+	}
+	if err == nil && look {
+		err = p.CompareQueries()
+	}
+	return fx, err
+}
+
+func (p *Pair) finish() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
+		}
+	}()
+	if err := p.CompareQueries(); err != nil {
+		return err
+	}
+	return p.Replay()
+}
+
+// RunSteps plays given steps, looking at everything after each.
+func RunSteps(group uint16, steps []Step) error {
+	p := NewPair(group, true)
+	defer func() { p.Close() }()
+	for i, s := range steps {
+		if _, err := p.step(s, true); err != nil {
+			return fmt.Errorf("step %d, index %d: %w", i, s.Index, err)
+		}
+	}
+	return p.finish()
+}
+
+// Shrink drops entries and operations as long as the steps still fail, trying at most the given number of runs.
+func Shrink(group uint16, steps []Step, tries int) []Step {
+	fails := func(s []Step) bool {
+		tries--
+		return RunSteps(group, s) != nil
+	}
+	for size := max(1, len(steps)/2); tries > 0; {
+		dropped := false
+		for at := 0; at < len(steps) && tries > 0; {
+			less := append(append([]Step(nil), steps[:at]...), steps[min(len(steps), at+size):]...)
+			if len(less) > 0 && fails(less) {
+				steps, dropped = less, true
+			} else {
+				at += size
+			}
+		}
+		if size > 1 {
+			size /= 2
+		} else if !dropped {
+			break
+		}
+	}
+	for i := range steps {
+		if steps[i].Cut && tries > 0 {
+			less := append([]Step(nil), steps...)
+			less[i].Cut = false
+			if fails(less) {
+				steps = less
+			}
+		}
+		for j := 0; j < len(steps[i].Entry.Ops) && tries > 0; {
+			less := append([]Step(nil), steps...)
+			ops := less[i].Entry.Ops
+			less[i].Entry.Ops = append(append([]fsm.Op(nil), ops[:j]...), ops[j+1:]...)
+			if fails(less) {
+				steps = less
+			} else {
+				j++
+			}
+		}
+	}
+	return steps
+}
+
+// Describe writes steps so that a person can follow them.
+func Describe(steps []Step) string {
+	var b strings.Builder
+	for _, s := range steps {
+		fmt.Fprintf(&b, "entry %d now %d shift %d", s.Index, s.Entry.Now, s.Entry.Shift)
+		if s.Cut {
+			b.WriteString(" then snapshot and restore")
+		}
+		b.WriteByte('\n')
+		for i, op := range s.Entry.Ops {
+			fmt.Fprintf(&b, "  %d %s\n", i, describe(op))
+		}
+	}
+	return b.String()
+}
+
+// describe shows an operation with its set fields only.
+func describe(op fsm.Op) string {
+	v := reflect.Indirect(reflect.ValueOf(op))
+	var b bytes.Buffer
+	show(&b, v)
+	return b.String()
+}
+
+func show(b *bytes.Buffer, v reflect.Value) {
+	switch x := v.Interface().(type) {
+	case fsm.ID:
+		b.WriteString(shortID(x))
+		return
+	case []byte:
+		if len(x) > 40 {
+			fmt.Fprintf(b, "%d bytes %.12q…", len(x), x)
+		} else {
+			fmt.Fprintf(b, "%q", x)
+		}
+		return
+	case [16]byte:
+		fmt.Fprintf(b, "%x…", x[:3])
+		return
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		b.WriteString(v.Type().Name() + "{")
+		sep := ""
+		for i := range v.NumField() {
+			if f := v.Field(i); !f.IsZero() {
+				b.WriteString(sep + v.Type().Field(i).Name + ":")
+				show(b, f)
+				sep = " "
+			}
+		}
+		b.WriteString("}")
+	case reflect.Slice:
+		fmt.Fprintf(b, "%d×[", v.Len())
+		for i := range v.Len() {
+			if i == 5 {
+				b.WriteString(" …")
+				break
+			}
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			show(b, v.Index(i))
+		}
+		b.WriteString("]")
+	default:
+		fmt.Fprintf(b, "%v", v.Interface())
+	}
+}

@@ -1,0 +1,147 @@
+package fsmtest
+
+import "github.com/quorate/quorate/fsm"
+
+// session is a client's session: what it asked for and how each request ended.
+type session struct {
+	id       fsm.ID
+	touched  int64 // T of the last use
+	low      uint64
+	outcomes map[uint64]remembered
+}
+
+// remembered is the outcome of a request; a lease's tokens are read again by position.
+type remembered struct {
+	outcome     fsm.Outcome
+	lease       bool
+	first       fsm.ID // of the lease's positions
+	leaseTotal  int32
+	leasedQueue string
+}
+
+func (s *session) clone() *session {
+	c := *s
+	c.outcomes = map[uint64]remembered{}
+	for k, v := range s.outcomes {
+		c.outcomes[k] = v
+	}
+	return &c
+}
+
+func (m *Model) sessionEnded(s *session) bool { return m.ended(s.touched + sessionIdle) }
+
+// session finds a session that has not ended.
+func (m *Model) session(id fsm.ID) *session {
+	for _, s := range m.sessions {
+		if s.id == id && !m.sessionEnded(s) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (m *Model) openSession() fsm.Outcome {
+	if len(m.sessions) >= maxSessions {
+		return fsm.Outcome{Code: fsm.Overloaded, Field: fsm.FieldSessions, Limit: maxSessions}
+	}
+	s := &session{id: m.newID(), touched: m.t, outcomes: map[uint64]remembered{}}
+	m.sessions = append(m.sessions, s)
+	return fsm.Outcome{ID: s.id}
+}
+
+func (m *Model) touchSession(id fsm.ID) fsm.Outcome {
+	s := m.session(id)
+	if s == nil {
+		return refuse(fsm.SessionExpired, fsm.FieldNone)
+	}
+	s.touched = m.t
+	return fsm.Outcome{}
+}
+
+// requested runs n numbered parts of an operation, or answers them from memory.
+func (m *Model) requested(r fsm.Request, n int, run func(i int) fsm.Outcome) []fsm.Outcome {
+	var out []fsm.Outcome
+	if r.Session.IsZero() {
+		for i := 0; i < n; i++ {
+			out = append(out, run(i))
+		}
+		return out
+	}
+	s := m.session(r.Session)
+	if s == nil {
+		for i := 0; i < n; i++ {
+			out = append(out, refuse(fsm.SessionExpired, fsm.FieldRequest))
+		}
+		return out
+	}
+	s.touched = m.t
+	if r.Low > s.low {
+		s.low = r.Low
+		for number := range s.outcomes {
+			if number < s.low {
+				delete(s.outcomes, number)
+			}
+		}
+	}
+	for i := 0; i < n; i++ {
+		number := r.Number + uint64(i)
+		if number < s.low {
+			out = append(out, refuse(fsm.SessionExpired, fsm.FieldRequest))
+			continue
+		}
+		if number >= s.low+requestWindow {
+			out = append(out, fsm.Outcome{Code: fsm.InvalidArgument, Field: fsm.FieldRequest, Limit: requestWindow})
+			continue
+		}
+		if was, ok := s.outcomes[number]; ok {
+			out = append(out, m.again(was))
+			continue
+		}
+		before := m.offset
+		o := run(i)
+		was := remembered{outcome: o}
+		if o.Code == fsm.OK && o.LeaseCount > 0 {
+			was.first = fsm.MakeID(m.epoch, m.group, m.index, before)
+			was.leaseTotal = o.LeaseCount
+		}
+		s.outcomes[number] = was
+		out = append(out, o)
+	}
+	return out
+}
+
+// again answers a repeated request with its first outcome.
+func (m *Model) again(was remembered) fsm.Outcome {
+	o := was.outcome
+	o.Duplicate = true
+	o.LeaseFrom, o.LeaseCount = int32(len(m.fx.Leases)), 0
+	for i := int32(0); i < was.leaseTotal; i++ {
+		position := was.first
+		position.Lo += uint64(i)
+		for _, q := range m.queues {
+			for _, x := range q.messages {
+				if x.state == fsm.StateLeased && x.lease == position {
+					m.handOut(x)
+					o.LeaseCount++
+				}
+			}
+		}
+	}
+	if o.LeaseCount == 0 {
+		o.LeaseFrom = was.outcome.LeaseFrom
+	}
+	return o
+}
+
+// SessionKnown says whether a session lives at T.
+func (m *Model) SessionKnown(id fsm.ID) bool { return m.session(id) != nil }
+
+// Remembered says whether the outcome of a request is kept.
+func (m *Model) Remembered(r fsm.Request) bool {
+	s := m.session(r.Session)
+	if s == nil {
+		return false
+	}
+	_, ok := s.outcomes[r.Number]
+	return ok
+}
