@@ -2,25 +2,29 @@ package fsmtest
 
 import (
 	"bytes"
+	"unicode/utf8"
 
 	"github.com/quorate/quorate/fsm"
 )
+
+// validText judges a text: what is shown in JSON and metrics is UTF-8.
+func validText(b []byte, limit int) bool { return len(b) <= limit && utf8.Valid(b) }
 
 // checkMessage judges a message's own fields; FieldNone is fine.
 func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 	headers := 0
 	for _, h := range x.Headers {
-		if len(h.Name) < 1 || len(h.Name) > 128 || len(h.Value) > 4<<10 {
+		if len(h.Name) < 1 || !validText(h.Name, 128) || !validText(h.Value, 4<<10) {
 			return fsm.FieldHeaders
 		}
 		headers += len(h.Name) + len(h.Value)
 	}
 	switch {
-	case len(x.TaskID) > 128:
+	case !validText(x.TaskID, 128):
 		return fsm.FieldTaskID
-	case len(x.Kind) > 128:
+	case !validText(x.Kind, 128):
 		return fsm.FieldKind
-	case len(x.ContentType) > 128:
+	case !validText(x.ContentType, 128):
 		return fsm.FieldContentType
 	case len(x.Headers) > 64 || headers > 16<<10:
 		return fsm.FieldHeaders

@@ -3,6 +3,7 @@ package fsmtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/fsm"
@@ -65,7 +66,13 @@ func (g *Generator) Next() (uint64, fsm.Entry) {
 			&fsm.OpenSession{},
 		}}
 	}
+	g.sessions = slices.DeleteFunc(g.sessions, func(s *genSession) bool {
+		return g.model.session(s.id) == nil && g.chance(40)
+	})
 	e := fsm.Entry{Now: g.nextTime()}
+	if len(g.sessions) == 0 {
+		e.Ops = append(e.Ops, &fsm.OpenSession{})
+	}
 	g.t = max(g.model.t, e.Now)
 	if g.chance(8) {
 		gap := g.t - g.model.t
@@ -117,12 +124,12 @@ func (g *Generator) nextTime() int64 {
 	case p < 50:
 		return now + int64(g.rng.IntN(2000))
 	case p < 75:
-		if at, ok := g.model.NextDue(); ok && (at < now+120_000 || g.chance(20)) {
+		if at, ok := g.model.NextDue(); ok && (at < now+120_000 || g.chance(10)) {
 			return at + edge
 		}
 		return now + 1
 	case p < 87:
-		if at, ok := g.someEnd(); ok && (at < now+15*60_000 || g.chance(20)) {
+		if at, ok := g.someEnd(); ok && (at < now+15*60_000 || g.chance(4)) {
 			return at + edge
 		}
 		return now + 1
@@ -298,8 +305,10 @@ func (g *Generator) text(limit int) []byte {
 		return []byte(strings.Repeat("k", limit))
 	case 1:
 		return []byte(strings.Repeat("k", limit+1))
+	case 2:
+		return []byte("not \xff utf-8")
 	}
-	return []byte(pick(g, "", "", "hash", "resize", "\x00\xff"))
+	return []byte(pick(g, "", "", "hash", "resize", "été\x00"))
 }
 
 func (g *Generator) taskID() []byte {

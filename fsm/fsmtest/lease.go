@@ -29,7 +29,7 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldMax)
 	case op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease):
 		return refuse(fsm.InvalidArgument, fsm.FieldLease)
-	case len(op.Worker) > 128:
+	case !validText(op.Worker, 256):
 		return refuse(fsm.InvalidArgument, fsm.FieldWorker)
 	}
 	q := m.queue(string(op.Queue))

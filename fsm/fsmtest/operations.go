@@ -25,7 +25,7 @@ func (g *Generator) messages() []fsm.Message {
 		if n > 20 {
 			// A crowd of like messages: what is due at once is what the test is about.
 			like := first
-			like.TaskID, like.HasDedup = nil, false
+			like.TaskID, like.HasDedup, like.DedupKey, like.DedupContent = nil, false, [16]byte{}, [16]byte{}
 			list = append(list, like)
 			continue
 		}
@@ -200,7 +200,7 @@ func (g *Generator) lease() *fsm.Lease {
 		o.Consumer = fsm.Consumer{Session: pick(g, g.sessions...).id, Sub: uint32(g.rng.IntN(3))}
 	}
 	if g.chance(5) {
-		o.Worker = g.text(128)
+		o.Worker = g.text(256)
 	}
 	if g.chance(15) {
 		o.MaxBytes = pick[int64](g, 0, 1, 2, 32, 64, 4000, maxLeaseBytes+1)

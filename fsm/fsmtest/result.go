@@ -41,7 +41,7 @@ func (m *Model) resultOfTask(q *queue, task string) *record {
 }
 
 func validResult(r fsm.Result) bool {
-	return len(r.Output) <= maxBodyBytes && len(r.ContentType) <= 128
+	return len(r.Output) <= maxBodyBytes && validText(r.ContentType, 128)
 }
 
 func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
@@ -157,9 +157,9 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	switch {
 	case !validQueueName(string(op.Queue)):
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
-	case len(op.TaskID) < 1 || len(op.TaskID) > 128:
+	case len(op.TaskID) < 1 || !validText(op.TaskID, 128):
 		return refuse(fsm.InvalidArgument, fsm.FieldTaskID)
-	case len(op.Kind) > 128:
+	case !validText(op.Kind, 128):
 		return refuse(fsm.InvalidArgument, fsm.FieldKind)
 	case !validResult(op.Result):
 		return refuse(fsm.InvalidArgument, fsm.FieldResult)

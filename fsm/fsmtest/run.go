@@ -13,10 +13,10 @@ import (
 
 // RunResult says what a run did.
 type RunResult struct {
-	Entries, Ops, Cuts int
-	Codes              [16]int // outcomes by code
-	Steps              []Step  // when it failed: what led to it
-	Err                error
+	Entries, Ops, Cuts, Views int
+	Codes                     [16]int // outcomes by code
+	Steps                     []Step  // when it failed: what led to it
+	Err                       error
 }
 
 // Run compares the model and the state over a random sequence of about the given number of operations. The seed decides
@@ -28,7 +28,13 @@ func Run(seed uint64, ops int) RunResult {
 	defer func() { p.Close() }()
 	g := NewGenerator(seed, p.Model)
 	every := 1 + rng.IntN(12)      // entries between looks at everything
-	cutPercent := rng.IntN(4) * 10 // entries after which the state goes through a snapshot
+	cutPercent := []int{0, 5, 20, 100}[rng.IntN(4)] // entries after which the state goes through a snapshot
+	var held *heldView
+	defer func() {
+		if held != nil {
+			_ = held.done(p.group)
+		}
+	}()
 	for res.Ops < ops && res.Err == nil {
 		var step Step
 		step.Index, step.Entry = g.Next()
@@ -47,6 +53,17 @@ func Run(seed uint64, ops int) RunResult {
 			}
 			g.Saw(step.Entry, fx)
 		}
+		switch {
+		case res.Err != nil:
+		case held == nil && rng.IntN(10) == 0:
+			held = holdView(p.State)
+			res.Views++
+		case held != nil && rng.IntN(6) == 0:
+			res.Err, held = held.done(p.group), nil
+		}
+	}
+	if res.Err == nil && held != nil {
+		res.Err, held = held.done(p.group), nil
 	}
 	if res.Err == nil {
 		res.Err = p.finish()
@@ -169,6 +186,22 @@ func describe(op fsm.Op) string {
 	return b.String()
 }
 
+// empty says that there is nothing to show: absent and empty slices are one.
+func empty(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice:
+		return v.Len() == 0
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if !empty(v.Field(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return v.IsZero()
+}
+
 func show(b *bytes.Buffer, v reflect.Value) {
 	switch x := v.Interface().(type) {
 	case fsm.ID:
@@ -190,7 +223,7 @@ func show(b *bytes.Buffer, v reflect.Value) {
 		b.WriteString(v.Type().Name() + "{")
 		sep := ""
 		for i := range v.NumField() {
-			if f := v.Field(i); !f.IsZero() {
+			if f := v.Field(i); !empty(f) {
 				b.WriteString(sep + v.Type().Field(i).Name + ":")
 				show(b, f)
 				sep = " "

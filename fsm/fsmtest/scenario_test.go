@@ -1,0 +1,175 @@
+package fsmtest
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// pairScript plays entries by hand on model and state together.
+type pairScript struct {
+	t     *testing.T
+	p     *Pair
+	index uint64
+}
+
+func newPairScript(t *testing.T) *pairScript {
+	s := &pairScript{t: t, p: NewPair(0, true)}
+	t.Cleanup(func() { s.p.Close() })
+	s.do(1_000_000, &fsm.Bootstrap{Epoch: 1})
+	return s
+}
+
+// do applies an entry, fails the test where the answers differ, and returns the model's.
+func (s *pairScript) do(now int64, ops ...fsm.Op) *fsm.Effects {
+	s.t.Helper()
+	s.index++
+	fx, err := s.p.Apply(s.index, fsm.Entry{Now: now, Ops: ops})
+	if err != nil {
+		s.t.Fatalf("entry %d: %v", s.index, err)
+	}
+	return fx
+}
+
+// look compares all queries, after a snapshot and restore.
+func (s *pairScript) look() {
+	s.t.Helper()
+	if err := s.p.Cut(); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.p.CompareQueries(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func batch(n int, x fsm.Message) *fsm.Enqueue {
+	op := &fsm.Enqueue{Queue: []byte("q"), AutoCreate: true}
+	for range n {
+		op.Messages = append(op.Messages, x)
+	}
+	return op
+}
+
+// TestSessionsFull fills the table of sessions and waits until they end.
+func TestSessionsFull(t *testing.T) {
+	s := newPairScript(t)
+	var ops []fsm.Op
+	for range 5000 {
+		ops = append(ops, &fsm.OpenSession{})
+	}
+	for range 4 {
+		s.do(1_000_000, ops...)
+	}
+	if o := s.do(1_000_001, &fsm.OpenSession{}).Outcomes[0]; o.Code != fsm.Overloaded {
+		t.Fatalf("session 20,001: %+v", o)
+	}
+	// All are over now, but what is not reclaimed still counts, and an entry reclaims after its operations.
+	if o := s.do(1_000_000+sessionIdle, &fsm.OpenSession{}).Outcomes[0]; o.Code != fsm.Overloaded {
+		t.Fatalf("before the first are reclaimed: %+v", o)
+	}
+	if fx := s.do(1_000_000+sessionIdle, ops[:1025]...); fx.Outcomes[1023].Code != fsm.OK || fx.Outcomes[1024].Code != fsm.Overloaded {
+		t.Fatalf("after 1,024 were reclaimed: %+v, %+v", fx.Outcomes[1023], fx.Outcomes[1024])
+	}
+}
+
+// TestEntryLeases meets the bound on what one entry hands out.
+func TestEntryLeases(t *testing.T) {
+	s := newPairScript(t)
+	for range 3 {
+		s.do(1_000_000, batch(1000, fsm.Message{Priority: 4}))
+	}
+	lease := &fsm.Lease{Queue: []byte("q"), Max: 1000, MaxBytes: maxLeaseBytes}
+	fx := s.do(1_000_000, lease, lease, lease)
+	if a, b, c := fx.Outcomes[0].LeaseCount, fx.Outcomes[1].LeaseCount, fx.Outcomes[2].LeaseCount; a != 1000 || b != 24 || c != 0 {
+		t.Fatalf("leases by operation: %d, %d, %d", a, b, c)
+	}
+	s.look()
+}
+
+// TestManyMoves has more due at once than an entry moves, of all four kinds.
+func TestManyMoves(t *testing.T) {
+	s := newPairScript(t)
+	s.do(1_000_000, batch(600, fsm.Message{Priority: 4}), batch(600, fsm.Message{Priority: 4, DelayMillis: 1000}))
+	s.do(1_000_000, batch(600, fsm.Message{Priority: 4, TTLMillis: 1000}),
+		&fsm.Lease{Queue: []byte("q"), Max: 600, MaxBytes: maxLeaseBytes, LeaseMillis: 1000})
+	s.look()
+	for i, more := range []bool{true, false} {
+		if fx := s.do(1_001_000); fx.More != more {
+			t.Fatalf("entry %d: more is %v", i, fx.More)
+		}
+		s.look()
+	}
+}
+
+// TestReclaimed fills the dedup table with keys that have ended and sees the table refuse until they are reclaimed.
+func TestReclaimed(t *testing.T) {
+	s := newPairScript(t)
+	s.do(1_000_000, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{DedupMaxKeys: 1500, DedupWindowMillis: 1000}})
+	key := func(i int) fsm.Message {
+		return fsm.Message{Priority: 4, HasDedup: true, DedupKey: hash16(fmt.Sprint(i))}
+	}
+	op := &fsm.Enqueue{Queue: []byte("q")}
+	for i := range 1000 {
+		op.Messages = append(op.Messages, key(i))
+	}
+	more := &fsm.Enqueue{Queue: []byte("q")}
+	for i := range 501 {
+		more.Messages = append(more.Messages, key(1000+i))
+	}
+	fx := s.do(1_000_000, op, more)
+	if o := fx.Outcomes[len(fx.Outcomes)-1]; o.Code != fsm.QueueFull || o.Field != fsm.FieldDedup {
+		t.Fatalf("key 1,501: %+v", o)
+	}
+	one := &fsm.Enqueue{Queue: []byte("q"), Messages: []fsm.Message{key(0)}}
+	if o := s.do(1_001_000, one).Outcomes[0]; !o.Duplicate {
+		t.Fatalf("a window after the first: %+v", o)
+	}
+	if o := s.do(1_001_001, one).Outcomes[0]; o.Code != fsm.QueueFull {
+		t.Fatalf("ended but not reclaimed: %+v", o)
+	}
+	if o := s.do(1_001_001, one).Outcomes[0]; o.Code != fsm.OK || o.Duplicate {
+		t.Fatalf("after the reclaim: %+v", o)
+	}
+	s.look()
+}
+
+// TestTombstonesFull fills a queue's tombstones. The model is too slow for that, so the state is asked alone.
+func TestTombstonesFull(t *testing.T) {
+	p := NewPair(0, false)
+	defer p.Close()
+	index := uint64(0)
+	apply := func(ops ...fsm.Op) *fsm.Effects {
+		t.Helper()
+		index++
+		if err := p.State.Apply(index, p.encode(fsm.Entry{Now: 1_000_000, Ops: ops}), &p.fx); err != nil {
+			t.Fatal(err)
+		}
+		return &p.fx
+	}
+	apply(&fsm.Bootstrap{Epoch: 1})
+	var tokens []fsm.Token
+	for len(tokens) < maxTombstones+1 {
+		apply(batch(1000, fsm.Message{Priority: 4}))
+		fx := apply(&fsm.Lease{Queue: []byte("q"), Max: 1000, MaxBytes: maxLeaseBytes})
+		var acks []fsm.Op
+		for _, l := range fx.Leases {
+			if len(tokens) < maxTombstones+1 {
+				tokens = append(tokens, l.Token)
+				acks = append(acks, &fsm.Ack{Token: l.Token})
+			}
+		}
+		apply(acks...)
+	}
+	n, _ := p.State.QueueNumber([]byte("q"))
+	if st := p.State.Stats(n); st.Tombstones != maxTombstones || st.TombstonesDropped != 1 {
+		t.Errorf("tombstones %d, dropped %d", st.Tombstones, st.TombstonesDropped)
+	}
+	fx := apply(&fsm.Ack{Token: tokens[0]}, &fsm.Ack{Token: tokens[1]})
+	if fx.Outcomes[0].Code != fsm.NotFound || fx.Outcomes[1].Code != fsm.OK || !fx.Outcomes[1].Duplicate {
+		t.Errorf("the oldest and the next: %s, %s", outcomeText(fx.Outcomes[0]), outcomeText(fx.Outcomes[1]))
+	}
+	if err := p.State.Check(); err != nil {
+		t.Error(err)
+	}
+}
