@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quorate/quorate/fsm"
@@ -178,9 +179,11 @@ func (m *Model) begin(y *message, due int64) {
 	m.makeReady(y)
 }
 
+// alphabet is Crockford's base32: no I, L, O, U.
+const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
 // idText is the text of an id: its 128 bits, most significant first, as 26 characters of Crockford base32.
 func idText(id fsm.ID) string {
-	const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	hi, lo := id.Hi, id.Lo
 	var text [26]byte
 	for i := len(text) - 1; i >= 0; i-- {
@@ -189,4 +192,17 @@ func idText(id fsm.ID) string {
 		hi >>= 5
 	}
 	return string(text[:])
+}
+
+// idOf reads the text of an id; false for any other text, and for the zero id, which names nothing.
+func idOf(text string) (id fsm.ID, ok bool) {
+	for _, c := range []byte(text) {
+		digit := strings.IndexByte(alphabet, c)
+		if digit < 0 {
+			return id, false
+		}
+		id.Hi = id.Hi<<5 | id.Lo>>59
+		id.Lo = id.Lo<<5 | uint64(digit)
+	}
+	return id, !id.IsZero() && idText(id) == text
 }

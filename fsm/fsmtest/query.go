@@ -87,15 +87,13 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 
 // Task says where a task stands. Of a done task only State, the message id and the task id are filled.
 func (m *Model) Task(name, task string) (fsm.Info, bool) {
+	byID, isID := idOf(task)
+	named := func(id fsm.ID, t string) bool {
+		return name != "" && t == task || isID && id == byID
+	}
 	for _, q := range m.queues {
 		if name != "" && q.name != name {
 			continue
-		}
-		named := func(id fsm.ID, t string) bool {
-			if name == "" {
-				return !id.IsZero() && idText(id) == task
-			}
-			return t == task || !id.IsZero() && idText(id) == task
 		}
 		for _, x := range q.messages {
 			if named(x.id, x.task) {
@@ -120,13 +118,13 @@ func (m *Model) Task(name, task string) (fsm.Info, bool) {
 
 // Result finds the recorded result of a task; found without one says that the task is done and left none.
 func (m *Model) Result(name, task string) (res fsm.RecordedResult, found, hasResult bool) {
+	byID, isID := idOf(task)
 	for _, q := range m.queues {
 		if name != "" && q.name != name {
 			continue
 		}
 		for _, r := range q.records {
-			byID := !r.message.IsZero() && idText(r.message) == task
-			if m.ended(r.end) || !byID && (name == "" || r.task != task) {
+			if m.ended(r.end) || !(isID && r.message == byID) && (name == "" || r.task != task) {
 				continue
 			}
 			found = true

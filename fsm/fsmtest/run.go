@@ -27,7 +27,7 @@ func Run(seed uint64, ops int) RunResult {
 	p := NewPair(groupOf(seed), true)
 	defer func() { p.Close() }()
 	g := NewGenerator(seed, p.Model)
-	every := 1 + rng.IntN(12)      // entries between looks at everything
+	every := 1 + rng.IntN(12)                       // entries between looks at everything
 	cutPercent := []int{0, 5, 20, 100}[rng.IntN(4)] // entries after which the state goes through a snapshot
 	var held *heldView
 	defer func() {
