@@ -79,12 +79,7 @@ func (m *Model) deadPurge(name string) fsm.Outcome {
 	if q == nil {
 		return refuse(fsm.NotFound, fsm.FieldQueue)
 	}
-	n := 0
-	for _, x := range q.dead {
-		if !m.deadEnded(q, x) {
-			n++
-		}
-	}
+	n := len(q.dead)
 	q.dead = nil
 	return fsm.Outcome{Count: int64(n)}
 }

@@ -1,16 +1,16 @@
 // Package fsmtest is a second, slow and plain implementation of the replicated state machine, with a generator of
 // random entries and a comparer that holds package fsm to it. It is for tests and benchmarks only.
 //
-//	            seed
-//	             │
-//	             ▼
-//	         Generator ◀── looks for live tokens, dead letters, ends ──┐
-//	             │ entry                                               │
-//	     ┌───────┴────────┐                                            │
-//	     ▼                ▼                                            │
-//	 fsm.State ◀─Cut─▶ snapshot     Model (slices, walked) ────────────┘
-//	     │ outcomes, leases, queries  │
-//	     └───────────▶ Pair ◀─────────┘      different: shrink the steps, print them
+//	           seed
+//	            │
+//	            ▼
+//	        Generator ◀── looks for live tokens, dead letters, ends ──┐
+//	            │ entry                                               │
+//	    ┌───────┴────────┐                                            │
+//	    ▼                ▼                                            │
+//	fsm.State ◀─Cut─▶ snapshot     Model (slices, walked) ────────────┘
+//	    │ outcomes, leases, queries  │
+//	    └───────────▶ Pair ◀─────────┘      different: shrink the steps, print them
 //
 // Model knows the contract and nothing of how fsm keeps its state: of package fsm it uses the values (operations,
 // options, outcomes, ids) and nothing else. Whoever changes the model must not look into fsm for the answer: a
@@ -42,5 +42,5 @@
 //
 // Where the contract leaves a choice, this is the reading (2026-11):
 //
-//DECISIONS
+// DECISIONS
 package fsmtest

@@ -13,13 +13,6 @@ func validText(b []byte, limit int) bool { return len(b) <= limit && utf8.Valid(
 
 // checkMessage judges a message's own fields; FieldNone is fine.
 func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
-	headers := 0
-	for _, h := range x.Headers {
-		if len(h.Name) < 1 || !validText(h.Name, 128) || !validText(h.Value, 4<<10) {
-			return fsm.FieldHeaders
-		}
-		headers += len(h.Name) + len(h.Value)
-	}
 	switch {
 	case !validText(x.TaskID, 128):
 		return fsm.FieldTaskID
@@ -27,7 +20,7 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 		return fsm.FieldKind
 	case !validText(x.ContentType, 128):
 		return fsm.FieldContentType
-	case len(x.Headers) > 64 || headers > 16<<10:
+	case !validHeaders(x.Headers):
 		return fsm.FieldHeaders
 	case len(x.Body) > maxBodyBytes:
 		return fsm.FieldBody
@@ -35,7 +28,7 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 		return fsm.FieldPriority
 	case len(x.Key) > 256:
 		return fsm.FieldKey
-	case x.DueAt == 0 && x.DelayMillis > maxDelay, x.DueAt > m.t && x.DueAt-m.t > maxDelay:
+	case !within(x.DelayMillis, 0, maxDelay), x.DueAt < 0, x.DueAt > m.t+maxDelay:
 		return fsm.FieldDelay
 	case x.TTLMillis < 0 || x.TTLMillis > maxDelay:
 		return fsm.FieldTTL
@@ -47,19 +40,30 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 	return fsm.FieldNone
 }
 
+func validHeaders(list []fsm.Header) bool {
+	size := 0
+	for _, h := range list {
+		if len(h.Name) < 1 || !validText(h.Name, 128) || !validText(h.Value, 4<<10) {
+			return false
+		}
+		size += len(h.Name) + len(h.Value)
+	}
+	return len(list) <= 64 && size <= 16<<10
+}
+
 // enqueue adds one message to a queue.
 func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 	if !validQueueName(name) {
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
+	q := m.queue(name)
+	if q == nil && !create {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
 	if f := m.checkMessage(x); f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
-	q := m.queue(name)
 	if q == nil {
-		if !create {
-			return refuse(fsm.NotFound, fsm.FieldQueue)
-		}
 		if len(m.queues) >= maxQueues {
 			return refuse(fsm.Overloaded, fsm.FieldQueues)
 		}
@@ -74,7 +78,11 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 	}
 	if len(x.TaskID) > 0 {
 		if holder, taken := m.taskHolder(q, string(x.TaskID)); taken {
-			return fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldTaskID, ID: holder}
+			o := fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldTaskID, ID: holder}
+			if r := m.resultOfTask(q, string(x.TaskID)); r != nil {
+				o.HasResult, o.Task = true, r.message
+			}
+			return o
 		}
 	}
 	if o := m.full(q); o.Code != fsm.OK {
@@ -153,7 +161,7 @@ func (m *Model) newMessage(x *fsm.Message) *message {
 		y.task = idText(id)
 	}
 	if y.contentType == "" {
-		y.contentType = "application/octet-stream"
+		y.contentType = defaultContentType
 	}
 	for _, h := range x.Headers {
 		y.headers = append(y.headers, fsm.Header{Name: bytes.Clone(h.Name), Value: bytes.Clone(h.Value)})
@@ -178,6 +186,8 @@ func (m *Model) begin(y *message, due int64) {
 	}
 	m.makeReady(y)
 }
+
+const defaultContentType = "application/octet-stream"
 
 // alphabet is Crockford's base32: no I, L, O, U.
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -47,6 +47,6 @@ func report(t *testing.T, seed uint64, res RunResult) {
 		t.Errorf("the steps alone do not fail; the last ones were\n%s", Describe(res.Steps[max(0, len(res.Steps)-10):]))
 		return
 	}
-	steps := Shrink(group, res.Steps, 2000)
+	steps := Shrink(group, res.Steps, 8*time.Second)
 	t.Errorf("shrunk to\n%s%v", Describe(steps), RunSteps(group, steps))
 }

@@ -31,6 +31,21 @@ type Generator struct {
 type genSession struct {
 	id        fsm.ID
 	next, low uint64
+	leases    map[uint64]bool // numbers used, and whether for a lease
+}
+
+// use notes numbers as used and says whether none of them was used for another kind of operation before: a client
+// that does that gets answers without sense.
+func (s *genSession) use(number uint64, n int, lease bool) bool {
+	for i := range uint64(n) {
+		if was, ok := s.leases[number+i]; ok && was != lease {
+			return false
+		}
+	}
+	for i := range uint64(n) {
+		s.leases[number+i] = lease
+	}
+	return true
 }
 
 // past is how many old tokens, ids and requests the generator remembers.
@@ -100,7 +115,7 @@ func (g *Generator) Saw(e fsm.Entry, fx *fsm.Effects) {
 				continue
 			}
 			if _, ok := op.(*fsm.OpenSession); ok {
-				g.sessions = keepLast(append(g.sessions, &genSession{id: o.ID, next: uint64(g.rng.IntN(3))}), 8)
+				g.sessions = keepLast(append(g.sessions, &genSession{id: o.ID, next: uint64(g.rng.IntN(3)), leases: map[uint64]bool{}}), 8)
 			} else {
 				g.ids = keepLast(append(g.ids, o.ID), past)
 			}
@@ -188,7 +203,7 @@ func (g *Generator) queueName() []byte {
 }
 
 // request draws a request id for an operation that takes n numbers, or none.
-func (g *Generator) request(n int) fsm.Request {
+func (g *Generator) request(n int, lease bool) fsm.Request {
 	if len(g.sessions) == 0 || g.chance(50) {
 		return fsm.Request{}
 	}
@@ -203,7 +218,7 @@ func (g *Generator) request(n int) fsm.Request {
 	if g.chance(8) {
 		switch g.rng.IntN(5) {
 		case 0:
-			r.Number = s.low + requestWindow - 2 + g.rng.Uint64N(4)
+			r.Number = s.low + requestWindow - g.rng.Uint64N(4)*uint64(n)/2 + g.rng.Uint64N(4)
 		case 1:
 			r.Number = s.low - min(s.low, g.rng.Uint64N(3))
 		case 2:
@@ -213,9 +228,15 @@ func (g *Generator) request(n int) fsm.Request {
 		case 4:
 			r.Low = r.Number + 1
 		}
-		return r
+		if s.use(r.Number, n, lease) {
+			return r
+		}
+		r = fsm.Request{Session: s.id, Number: s.next, Low: s.low}
 	}
-	s.next += uint64(n)
+	for !s.use(r.Number, n, lease) {
+		r.Number++
+	}
+	s.next = r.Number + uint64(n)
 	return r
 }
 
@@ -237,7 +258,7 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	switch {
 	case p < 300:
 		o := &fsm.Enqueue{Queue: g.queueName(), AutoCreate: !g.chance(8), Messages: g.messages()}
-		o.Request = g.request(len(o.Messages))
+		o.Request = g.request(len(o.Messages), false)
 		return o, !o.Request.Session.IsZero()
 	case p < 500:
 		o := g.lease()
@@ -251,32 +272,32 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	case p < 840:
 		return &fsm.Release{Token: g.token()}, false
 	case p < 880:
-		o := &fsm.PushResult{Request: g.request(1), Queue: g.queueName(), TaskID: g.taskID(), Kind: g.text(128), Result: g.result()}
+		o := &fsm.PushResult{Request: g.request(1, false), Queue: g.queueName(), TaskID: g.taskID(), Kind: g.text(128), Result: g.result()}
 		return o, !o.Request.Session.IsZero()
 	case p < 910:
 		o := &fsm.DeadRequeue{Queue: g.queueName()}
 		o.IDs = g.deadIDs(string(o.Queue))
-		o.Request = g.request(len(o.IDs))
+		o.Request = g.request(len(o.IDs), false)
 		return o, !o.Request.Session.IsZero()
 	case p < 925:
 		o := &fsm.DeadDelete{Queue: g.queueName()}
 		o.IDs = g.deadIDs(string(o.Queue))
-		o.Request = g.request(len(o.IDs))
+		o.Request = g.request(len(o.IDs), false)
 		return o, !o.Request.Session.IsZero()
 	case p < 930:
-		o := &fsm.DeadPurge{Request: g.request(1), Queue: g.queueName()}
+		o := &fsm.DeadPurge{Request: g.request(1, false), Queue: g.queueName()}
 		return o, !o.Request.Session.IsZero()
 	case p < 936:
-		o := &fsm.PurgeQueue{Request: g.request(1), Name: g.queueName()}
+		o := &fsm.PurgeQueue{Request: g.request(1, false), Name: g.queueName()}
 		return o, !o.Request.Session.IsZero()
 	case p < 940:
-		o := &fsm.DeleteQueue{Request: g.request(1), Name: g.queueName()}
+		o := &fsm.DeleteQueue{Request: g.request(1, false), Name: g.queueName()}
 		return o, !o.Request.Session.IsZero()
 	case p < 955:
-		o := &fsm.CreateQueue{Request: g.request(1), Name: g.queueName(), Options: g.options()}
+		o := &fsm.CreateQueue{Request: g.request(1, false), Name: g.queueName(), Options: g.options()}
 		return o, !o.Request.Session.IsZero()
 	case p < 970:
-		o := &fsm.SetQueue{Request: g.request(1), Name: g.queueName(), Options: g.options()}
+		o := &fsm.SetQueue{Request: g.request(1, false), Name: g.queueName(), Options: g.options()}
 		return o, !o.Request.Session.IsZero()
 	case p < 978:
 		return &fsm.OpenSession{}, false
@@ -288,7 +309,7 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	case p < 998:
 		return &fsm.Checkpoint{Nonce: g.rng.Uint64()}, false
 	}
-	return &fsm.Bootstrap{Epoch: 9}, false
+	return &fsm.Bootstrap{Cluster: [16]byte{9}, Epoch: 9}, false
 }
 
 func (g *Generator) someID() fsm.ID {

@@ -94,7 +94,7 @@ type holder struct {
 
 // lookUp finds what a token is about. A refusal says that the token is good for nothing.
 func (m *Model) lookUp(t fsm.Token) (holder, fsm.Outcome) {
-	lost := refuse(fsm.LeaseLost, fsm.FieldNone)
+	lost := refuse(fsm.LeaseLost, fsm.FieldToken)
 	for _, q := range m.queues {
 		for _, x := range q.messages {
 			if x.id == t.Message {
@@ -121,26 +121,26 @@ func (m *Model) lookUp(t fsm.Token) (holder, fsm.Outcome) {
 			}
 		}
 	}
-	return holder{}, refuse(fsm.NotFound, fsm.FieldNone)
+	return holder{}, refuse(fsm.NotFound, fsm.FieldToken)
 }
 
 func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
-	if op.DelayMillis < -1 || op.DelayMillis > maxDelay {
-		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
-	}
 	h, o := m.lookUp(op.Token)
 	if o.Code != fsm.OK {
 		return o
 	}
 	x := h.message
 	if h.record != nil {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
+	}
+	if op.DelayMillis < -1 || op.DelayMillis > maxDelay {
+		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
 	}
 	if x.end == leaseNacked {
 		return fsm.Outcome{Dead: h.dead, Millis: x.nackDue}
 	}
 	if h.dead || x.end != leaseLive {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	h.queue.stats.Nacked++
 	m.leaseEnded(x, false)
@@ -201,15 +201,18 @@ func cutOnRune(b []byte, most int) []byte {
 }
 
 func (m *Model) extend(op *fsm.Extend) fsm.Outcome {
-	if op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease) {
-		return refuse(fsm.InvalidArgument, fsm.FieldLease)
-	}
 	h, o := m.lookUp(op.Token)
 	if o.Code != fsm.OK {
 		return o
 	}
-	if h.record != nil || h.dead || h.message.end != leaseLive {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+	if h.record != nil {
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
+	}
+	if op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease) {
+		return refuse(fsm.InvalidArgument, fsm.FieldLease)
+	}
+	if h.dead || h.message.end != leaseLive {
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	length := op.LeaseMillis
 	if length == 0 {
@@ -226,13 +229,13 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 	}
 	x := h.message
 	if h.record != nil {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	if x.end == leaseReleased {
 		return fsm.Outcome{Dead: h.dead}
 	}
 	if h.dead || x.end != leaseLive {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	m.leaseEnded(x, false)
 	x.end = leaseReleased

@@ -39,6 +39,7 @@ type Model struct {
 
 	cluster  [16]byte
 	places   uint64 // the last place given to a message that became ready
+	results  uint64 // results recorded, over all queues
 	seq      uint64 // the last position given to a record, for the order of reclaiming
 	queues   []*queue
 	sessions []*session
@@ -122,6 +123,7 @@ type message struct {
 // record is what is remembered of a done task: its result, or a tombstone when it has none.
 type record struct {
 	seq       uint64
+	nth       uint64 // of results only: place in the order of recording
 	message   fsm.ID // zero: pushed for a task that was never seen
 	lease     fsm.ID // the last of the message
 	task      string
@@ -198,19 +200,22 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 	case *fsm.TouchSession:
 		return one(m.touchSession(op.Session))
 	case *fsm.CreateQueue:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.createQueue(op) })
+		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.createQueue(op) })
 	case *fsm.SetQueue:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.setQueue(op) })
+		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.setQueue(op) })
 	case *fsm.DeleteQueue:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.deleteQueue(op) })
+		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.deleteQueue(op) })
 	case *fsm.PurgeQueue:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.purgeQueue(op) })
+		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.purgeQueue(op) })
 	case *fsm.Enqueue:
-		return m.requested(op.Request, len(op.Messages), func(i int) fsm.Outcome {
+		return m.requested(op.Request, len(op.Messages), false, func(i int) fsm.Outcome {
+			if len(op.Messages) > maxBatch {
+				return refuse(fsm.InvalidArgument, fsm.FieldBatch)
+			}
 			return m.enqueue(string(op.Queue), op.AutoCreate, &op.Messages[i])
 		})
 	case *fsm.Lease:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.leaseOut(op) })
+		return m.requested(op.Request, 1, true, func(int) fsm.Outcome { return m.leaseOut(op) })
 	case *fsm.Ack:
 		return one(m.ack(op))
 	case *fsm.Nack:
@@ -220,13 +225,13 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 	case *fsm.Release:
 		return one(m.release(op))
 	case *fsm.PushResult:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.pushResult(op) })
+		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.pushResult(op) })
 	case *fsm.DeadRequeue:
-		return m.requested(op.Request, len(op.IDs), func(i int) fsm.Outcome { return m.deadRequeue(string(op.Queue), op.IDs[i]) })
+		return m.requested(op.Request, len(op.IDs), false, func(i int) fsm.Outcome { return m.deadRequeue(string(op.Queue), op.IDs[i]) })
 	case *fsm.DeadDelete:
-		return m.requested(op.Request, len(op.IDs), func(i int) fsm.Outcome { return m.deadDelete(string(op.Queue), op.IDs[i]) })
+		return m.requested(op.Request, len(op.IDs), false, func(i int) fsm.Outcome { return m.deadDelete(string(op.Queue), op.IDs[i]) })
 	case *fsm.DeadPurge:
-		return m.requested(op.Request, 1, func(int) fsm.Outcome { return m.deadPurge(string(op.Queue)) })
+		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.deadPurge(string(op.Queue)) })
 	case *fsm.Checkpoint:
 		m.fx.Checkpoints = append(m.fx.Checkpoints, op.Nonce)
 		return one(fsm.Outcome{})
@@ -250,6 +255,9 @@ func (m *Model) newSeq() uint64 { m.seq++; return m.seq }
 func (m *Model) bootstrap(op *fsm.Bootstrap) fsm.Outcome {
 	if m.booted {
 		return fsm.Outcome{Code: fsm.FailedPrecondition}
+	}
+	if op.Cluster == [16]byte{} {
+		return fsm.Outcome{Code: fsm.InvalidArgument}
 	}
 	m.booted, m.cluster, m.epoch = true, op.Cluster, op.Epoch
 	return fsm.Outcome{}

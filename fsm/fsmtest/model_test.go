@@ -81,7 +81,7 @@ type script struct {
 
 func newScript(t *testing.T) *script {
 	s := &script{t, NewModel(0)}
-	s.do(1_000_000, &fsm.Bootstrap{Epoch: 1})
+	s.do(1_000_000, &fsm.Bootstrap{Cluster: [16]byte{1}, Epoch: 1})
 	return s
 }
 

@@ -193,7 +193,7 @@ func (g *Generator) leaseMillis() int64 {
 
 func (g *Generator) lease() *fsm.Lease {
 	o := &fsm.Lease{
-		Request: g.request(1), Queue: g.queueName(), Max: int32(1 + g.rng.IntN(4)), MaxBytes: maxLeaseBytes,
+		Request: g.request(1, true), Queue: g.queueName(), Max: int32(1 + g.rng.IntN(4)), MaxBytes: maxLeaseBytes,
 		LeaseMillis: g.leaseMillis(), Worker: []byte(pick(g, "host:1:0", "host:1:1", "other:77:3", "")),
 	}
 	if len(g.sessions) > 0 && g.chance(80) {

@@ -160,6 +160,9 @@ func fieldDiff(want, got any) string {
 	diff := ""
 	for i := range w.NumField() {
 		a, b := w.Field(i), g.Field(i)
+		if !w.Type().Field(i).IsExported() {
+			continue
+		}
 		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
 			continue
 		}

@@ -85,61 +85,79 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 	return in
 }
 
-// Task says where a task stands. Of a done task only State, the message id and the task id are filled.
-func (m *Model) Task(name, task string) (fsm.Info, bool) {
-	byID, isID := idOf(task)
-	named := func(id fsm.ID, t string) bool {
-		return name != "" && t == task || isID && id == byID
-	}
+// named finds what a name names: by queue and task id, else by a message id's text, which needs no queue. A task that
+// has its result is done, whatever its message still does.
+func (m *Model) named(name, task string) (*queue, *message, *record) {
 	for _, q := range m.queues {
-		if name != "" && q.name != name {
-			continue
-		}
-		for _, x := range q.messages {
-			if named(x.id, x.task) {
-				return m.info(q, x), true
+		if q.name == name {
+			if x, r := m.find(q, func(_ fsm.ID, t string) bool { return t == task }); x != nil || r != nil {
+				return q, x, r
 			}
 		}
-		for _, x := range q.dead {
-			if named(x.id, x.task) && !m.deadEnded(q, x) {
-				return m.info(q, x), true
-			}
-		}
-		for _, hasResult := range []bool{true, false} {
-			for _, r := range q.records {
-				if r.hasResult == hasResult && named(r.message, r.task) && !m.ended(r.end) {
-					return fsm.Info{ID: r.message, Queue: q.name, TaskID: []byte(r.task), State: fsm.StateDone}, true
+	}
+	if id, ok := idOf(task); ok {
+		for _, q := range m.queues {
+			if name == "" || q.name == name {
+				if x, r := m.find(q, func(i fsm.ID, _ string) bool { return i == id }); x != nil || r != nil {
+					return q, x, r
 				}
 			}
 		}
 	}
+	return nil, nil, nil
+}
+
+func (m *Model) find(q *queue, is func(id fsm.ID, task string) bool) (*message, *record) {
+	for _, r := range q.records {
+		if r.hasResult && is(r.message, r.task) && !m.ended(r.end) {
+			return nil, r
+		}
+	}
+	for _, x := range q.messages {
+		if is(x.id, x.task) {
+			return x, nil
+		}
+	}
+	for _, x := range q.dead {
+		if is(x.id, x.task) && !m.deadEnded(q, x) {
+			return x, nil
+		}
+	}
+	for _, r := range q.records {
+		if is(r.message, r.task) && !m.ended(r.end) {
+			return nil, r
+		}
+	}
+	return nil, nil
+}
+
+// Task says where a task stands. Of a done task only State, the message id and the task id are filled.
+func (m *Model) Task(name, task string) (fsm.Info, bool) {
+	q, x, r := m.named(name, task)
+	switch {
+	case x != nil:
+		return m.info(q, x), true
+	case r != nil:
+		return fsm.Info{ID: r.message, Queue: q.name, TaskID: []byte(r.task), State: fsm.StateDone}, true
+	}
 	return fsm.Info{}, false
 }
 
-// Result finds the recorded result of a task; found without one says that the task is done and left none.
+// Result finds the recorded result of a task; found says that Task finds the task, with a result or without.
 func (m *Model) Result(name, task string) (res fsm.RecordedResult, found, hasResult bool) {
-	byID, isID := idOf(task)
-	for _, q := range m.queues {
-		if name != "" && q.name != name {
-			continue
-		}
-		for _, r := range q.records {
-			if m.ended(r.end) || !(isID && r.message == byID) && (name == "" || r.task != task) {
-				continue
-			}
-			found = true
-			if !r.hasResult || hasResult {
-				continue
-			}
-			hasResult = true
-			res = fsm.RecordedResult{
-				Message: r.message, TaskID: []byte(r.task), Kind: []byte(r.kind), ContentType: []byte(r.contentType),
-				Output: r.output, Worker: []byte(r.worker), Queue: q.name,
-				Attempts: r.attempts, DurationMillis: r.duration, RecordedAt: r.at, EndsAt: r.end,
-			}
-		}
+	q, x, r := m.named(name, task)
+	if r == nil || !r.hasResult {
+		return res, x != nil || r != nil, false
 	}
-	return res, found, hasResult
+	res = fsm.RecordedResult{
+		Message: r.message, TaskID: []byte(r.task), Kind: []byte(r.kind), ContentType: []byte(r.contentType),
+		Output: r.output, Worker: []byte(r.worker), Queue: q.name,
+		Attempts: r.attempts, DurationMillis: r.duration, RecordedAt: r.at, EndsAt: r.end, Seq: r.nth,
+	}
+	if r.contentType == "" {
+		res.ContentType = []byte(defaultContentType)
+	}
+	return res, true, true
 }
 
 // Live lists a queue's live messages in one state: ready ones as they will be served, others by id.

@@ -131,7 +131,7 @@ func (m *Model) deleteQueue(op *fsm.DeleteQueue) fsm.Outcome {
 		}
 	}
 	m.queues = remove(m.queues, q)
-	return fsm.Outcome{}
+	return fsm.Outcome{Count: int64(len(q.messages) + len(q.dead))}
 }
 
 // purgeQueue removes what is not out.

@@ -8,7 +8,18 @@ import (
 
 // size is what a result counts towards its queue's max_results_bytes.
 func (r *record) size() int64 {
-	return int64(len(r.output))
+	n := 128 + int64(len(r.output))
+	task := r.task
+	if task == idText(r.message) {
+		task = "" // not written down
+	}
+	for _, s := range []string{task, r.kind, r.contentType, r.worker} {
+		n += int64(len(s)) + 1
+		if len(s) > 127 {
+			n++ // the length before a text is of one byte or two
+		}
+	}
+	return n
 }
 
 func (q *queue) resultBytes() (n int64) {
@@ -40,17 +51,18 @@ func (m *Model) resultOfTask(q *queue, task string) *record {
 	return nil
 }
 
-func validResult(r fsm.Result) bool {
-	return len(r.Output) <= maxBodyBytes && validText(r.ContentType, 128)
+// checkResult judges a result; FieldNone is fine.
+func checkResult(r fsm.Result) fsm.Field {
+	switch {
+	case len(r.Output) > maxBodyBytes:
+		return fsm.FieldResult
+	case !validText(r.ContentType, 128):
+		return fsm.FieldContentType
+	}
+	return fsm.FieldNone
 }
 
 func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
-	if op.HasResult && !validResult(op.Result) {
-		return refuse(fsm.InvalidArgument, fsm.FieldResult)
-	}
-	if len(op.Then) > maxBatch {
-		return refuse(fsm.InvalidArgument, fsm.FieldThen)
-	}
 	h, o := m.lookUp(op.Token)
 	if o.Code != fsm.OK {
 		return o
@@ -59,11 +71,17 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 		return ackAgain(h.record, op)
 	}
 	if h.dead {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
+	}
+	if f := checkResult(op.Result); op.HasResult && f != fsm.FieldNone {
+		return refuse(fsm.InvalidArgument, f)
+	}
+	if len(op.Then) > maxBatch {
+		return refuse(fsm.InvalidArgument, fsm.FieldThen)
 	}
 	x := h.message
 	if x.end == leaseNacked {
-		return refuse(fsm.LeaseLost, fsm.FieldNone)
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	if o := m.then(op); o.Code != fsm.OK {
 		return o
@@ -77,7 +95,7 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	if r := m.resultOfTask(h.queue, x.task); r != nil {
 		r.lease = x.lease
 		r.message = x.id
-		return fsm.Outcome{Duplicate: true, ID: x.id, HasResult: true, Task: r.message}
+		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
 	r := &record{
 		message: x.id, lease: x.lease, task: x.task, kind: x.kind, worker: x.worker,
@@ -87,25 +105,26 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 		r.hasResult, r.output, r.contentType = true, bytes.Clone(op.Result.Output), string(op.Result.ContentType)
 	}
 	m.remember(h.queue, r)
-	return fsm.Outcome{ID: x.id}
+	return fsm.Outcome{}
 }
 
 // ackAgain answers an ack for a task that is done.
 func ackAgain(r *record, op *fsm.Ack) fsm.Outcome {
-	if !r.hasResult {
-		if op.HasResult {
-			return fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldResult, ID: r.message}
-		}
-		return fsm.Outcome{Duplicate: true, ID: r.message}
+	if r.pushed {
+		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
-	o := fsm.Outcome{Duplicate: true, ID: r.message, HasResult: true, Task: r.message}
-	if op.HasResult && !r.pushed && !bytes.Equal(op.Result.Output, r.output) {
-		o = fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldResult, ID: r.message, HasResult: true, Task: r.message}
+	if op.HasResult == r.hasResult && (!r.hasResult || bytes.Equal(op.Result.Output, r.output)) {
+		return fsm.Outcome{}
+	}
+	o := fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldResult, ID: r.message, HasResult: r.hasResult}
+	if r.hasResult {
+		o.Task = r.message
 	}
 	return o
 }
 
-// then enqueues what an ack chains, all of it or nothing.
+// then enqueues what an ack chains, all of it or nothing. A message whose task or dedup key is there already is no
+// reason to refuse: it is not enqueued again.
 func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 	if len(op.Then) == 0 {
 		return fsm.Outcome{}
@@ -113,7 +132,12 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 	try := m.clone()
 	for i := range op.Then {
 		t := &op.Then[i]
-		if o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message); o.Code != fsm.OK {
+		switch o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message); o.Code {
+		case fsm.OK, fsm.AlreadyExists:
+		default:
+			if o.Field == fsm.FieldQueue {
+				o.Field = fsm.FieldThen
+			}
 			return o
 		}
 	}
@@ -130,9 +154,8 @@ func (m *Model) remember(q *queue, r *record) {
 	r.end = m.t + tombstoneTTL
 	if r.hasResult {
 		r.end = m.t + q.options.ResultTTLMillis
-		if r.contentType == "" {
-			r.contentType = "application/octet-stream"
-		}
+		m.results++
+		r.nth = m.results
 	}
 	q.records = append(q.records, r)
 	if r.hasResult {
@@ -153,6 +176,21 @@ func (m *Model) remember(q *queue, r *record) {
 	}
 }
 
+// taskMessage is the live message or the dead letter of a task.
+func (q *queue) taskMessage(m *Model, task string) *message {
+	for _, x := range q.messages {
+		if x.task == task {
+			return x
+		}
+	}
+	for _, x := range q.dead {
+		if x.task == task && !m.deadEnded(q, x) {
+			return x
+		}
+	}
+	return nil
+}
+
 func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	switch {
 	case !validQueueName(string(op.Queue)):
@@ -161,8 +199,8 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldTaskID)
 	case !validText(op.Kind, 128):
 		return refuse(fsm.InvalidArgument, fsm.FieldKind)
-	case !validResult(op.Result):
-		return refuse(fsm.InvalidArgument, fsm.FieldResult)
+	case checkResult(op.Result) != fsm.FieldNone:
+		return refuse(fsm.InvalidArgument, checkResult(op.Result))
 	}
 	q := m.queue(string(op.Queue))
 	if q == nil {
@@ -172,19 +210,33 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	if r := m.resultOfTask(q, task); r != nil {
 		return fsm.Outcome{Duplicate: true, ID: r.message, HasResult: true, Task: r.message}
 	}
-	if q.resultBytes() >= q.options.MaxResultsBytes {
-		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
-	}
 	r := &record{
 		task: task, kind: string(op.Kind), pushed: true,
 		hasResult: true, output: bytes.Clone(op.Result.Output), contentType: string(op.Result.ContentType),
 	}
-	for _, x := range q.messages {
-		if x.task == task {
-			r.message, r.lease, r.attempts = x.id, x.lease, x.attempts
-			if x.state != fsm.StateLeased {
-				q.messages = remove(q.messages, x)
+	for _, r := range q.records {
+		if r.task == task && !m.ended(r.end) {
+			return fsm.Outcome{Duplicate: true, ID: r.message} // done without a result: too late for one
+		}
+	}
+	x := q.taskMessage(m, task)
+	if x == nil && q.resultBytes() >= q.options.MaxResultsBytes {
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
+	}
+	if x != nil {
+		r.message, r.attempts = x.id, x.attempts
+		if r.kind == "" {
+			r.kind = x.kind
+		}
+		switch x.state {
+		case fsm.StateLeased, fsm.StateDead:
+		default:
+			// Who had it last is told of the result, where its late ack would have been taken.
+			if x.end == leaseExpired || x.end == leaseReleased {
+				r.lease = x.lease
 			}
+			r.lease = fsm.ID{} // BUG1
+			q.messages = remove(q.messages, x)
 		}
 	}
 	m.remember(q, r)

@@ -13,14 +13,14 @@ func retryWithDefaults(p fsm.RetryPolicy) fsm.RetryPolicy {
 		if p.InitialMillis == 0 {
 			p.InitialMillis = 1000
 		}
-		if p.MultiplierMilli == 0 {
-			p.MultiplierMilli = 2000
-		}
-		if p.MaxMillis == 0 {
-			p.MaxMillis = 60_000
-		}
 		if p.MaxAttempts == 0 {
 			p.MaxAttempts = 5
+		}
+		if p.Kind != fsm.RetryFixed && p.MaxMillis == 0 {
+			p.MaxMillis = 60_000
+		}
+		if p.Kind == fsm.RetryExponential && p.MultiplierMilli == 0 {
+			p.MultiplierMilli = 2000
 		}
 	}
 	return p
@@ -45,8 +45,9 @@ func validRetry(p fsm.RetryPolicy) bool {
 		}
 		return true
 	case fsm.RetryFixed, fsm.RetryLinear, fsm.RetryExponential:
-		return within(p.InitialMillis, 0, maxDelay) && within(p.MultiplierMilli, 1000, 100_000) &&
-			within(p.MaxMillis, 0, maxDelay) && within(int64(p.MaxAttempts), 1, 1000)
+		return within(p.InitialMillis, 0, maxDelay) && within(int64(p.MaxAttempts), 1, 1000) &&
+			(p.Kind == fsm.RetryFixed || within(p.MaxMillis, 0, maxDelay)) &&
+			(p.Kind != fsm.RetryExponential || within(p.MultiplierMilli, 1000, 100_000))
 	}
 	return false
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/quorate/quorate/fsm"
 )
@@ -118,43 +119,41 @@ func RunSteps(group uint16, steps []Step) error {
 	return p.finish()
 }
 
-// Shrink drops entries and operations as long as the steps still fail, trying at most the given number of runs.
-func Shrink(group uint16, steps []Step, tries int) []Step {
-	fails := func(s []Step) bool {
-		tries--
-		return RunSteps(group, s) != nil
+// Shrink drops entries and operations, but for the first entry, as long as the steps still fail, within the given time.
+func Shrink(group uint16, steps []Step, budget time.Duration) []Step {
+	until := time.Now().Add(budget)
+	more := func() bool { return time.Now().Before(until) }
+	try := func(less []Step) bool {
+		if RunSteps(group, less) == nil {
+			return false
+		}
+		steps = less
+		return true
 	}
-	for size := max(1, len(steps)/2); tries > 0; {
-		dropped := false
-		for at := 0; at < len(steps) && tries > 0; {
-			less := append(append([]Step(nil), steps[:at]...), steps[min(len(steps), at+size):]...)
-			if len(less) > 0 && fails(less) {
-				steps, dropped = less, true
+	uncut := append([]Step(nil), steps...)
+	for i := range uncut {
+		uncut[i].Cut = false
+	}
+	try(uncut)
+	for size, dropped := max(1, len(steps)/2), false; more(); {
+		for at := 1; at < len(steps) && more(); {
+			if try(append(append([]Step(nil), steps[:at]...), steps[min(len(steps), at+size):]...)) {
+				dropped = true
 			} else {
 				at += size
 			}
 		}
-		if size > 1 {
-			size /= 2
-		} else if !dropped {
+		if size == 1 && !dropped {
 			break
 		}
+		size, dropped = max(1, size/2), false
 	}
-	for i := range steps {
-		if steps[i].Cut && tries > 0 {
-			less := append([]Step(nil), steps...)
-			less[i].Cut = false
-			if fails(less) {
-				steps = less
-			}
-		}
-		for j := 0; j < len(steps[i].Entry.Ops) && tries > 0; {
+	for i := 1; i < len(steps); i++ {
+		for j := 0; j < len(steps[i].Entry.Ops) && more(); {
 			less := append([]Step(nil), steps...)
 			ops := less[i].Entry.Ops
 			less[i].Entry.Ops = append(append([]fsm.Op(nil), ops[:j]...), ops[j+1:]...)
-			if fails(less) {
-				steps = less
-			} else {
+			if !try(less) {
 				j++
 			}
 		}

@@ -17,7 +17,7 @@ type pairScript struct {
 func newPairScript(t *testing.T) *pairScript {
 	s := &pairScript{t: t, p: NewPair(0, true)}
 	t.Cleanup(func() { s.p.Close() })
-	s.do(1_000_000, &fsm.Bootstrap{Epoch: 1})
+	s.do(1_000_000, &fsm.Bootstrap{Cluster: [16]byte{1}, Epoch: 1})
 	return s
 }
 
@@ -147,7 +147,7 @@ func TestTombstonesFull(t *testing.T) {
 		}
 		return &p.fx
 	}
-	apply(&fsm.Bootstrap{Epoch: 1})
+	apply(&fsm.Bootstrap{Cluster: [16]byte{1}, Epoch: 1})
 	var tokens []fsm.Token
 	for len(tokens) < maxTombstones+1 {
 		apply(batch(1000, fsm.Message{Priority: 4}))

@@ -52,14 +52,14 @@ func (m *Model) openSession() fsm.Outcome {
 func (m *Model) touchSession(id fsm.ID) fsm.Outcome {
 	s := m.session(id)
 	if s == nil {
-		return refuse(fsm.SessionExpired, fsm.FieldNone)
+		return refuse(fsm.SessionExpired, fsm.FieldRequest)
 	}
 	s.touched = m.t
 	return fsm.Outcome{}
 }
 
 // requested runs n numbered parts of an operation, or answers them from memory.
-func (m *Model) requested(r fsm.Request, n int, run func(i int) fsm.Outcome) []fsm.Outcome {
+func (m *Model) requested(r fsm.Request, n int, lease bool, run func(i int) fsm.Outcome) []fsm.Outcome {
 	var out []fsm.Outcome
 	if r.Session.IsZero() {
 		for i := 0; i < n; i++ {
@@ -94,12 +94,12 @@ func (m *Model) requested(r fsm.Request, n int, run func(i int) fsm.Outcome) []f
 			continue
 		}
 		if was, ok := s.outcomes[number]; ok {
-			out = append(out, m.again(was))
+			out = append(out, m.again(was, lease))
 			continue
 		}
 		before := m.offset
 		o := run(i)
-		was := remembered{outcome: o}
+		was := remembered{outcome: o, lease: lease}
 		if o.Code == fsm.OK && o.LeaseCount > 0 {
 			was.first = fsm.MakeID(m.epoch, m.group, m.index, before)
 			was.leaseTotal = o.LeaseCount
@@ -111,9 +111,15 @@ func (m *Model) requested(r fsm.Request, n int, run func(i int) fsm.Outcome) []f
 }
 
 // again answers a repeated request with its first outcome.
-func (m *Model) again(was remembered) fsm.Outcome {
+func (m *Model) again(was remembered, lease bool) fsm.Outcome {
 	o := was.outcome
-	o.Duplicate = true
+	if lease != was.lease {
+		// The number was used for something else, which is a client's mistake.
+		if lease {
+			o.ID = fsm.ID{}
+		}
+		return o
+	}
 	o.LeaseFrom, o.LeaseCount = int32(len(m.fx.Leases)), 0
 	for i := int32(0); i < was.leaseTotal; i++ {
 		position := was.first
