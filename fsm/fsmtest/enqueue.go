@@ -20,22 +20,22 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 		return fsm.FieldKind
 	case !validText(x.ContentType, 128):
 		return fsm.FieldContentType
-	case !validHeaders(x.Headers):
-		return fsm.FieldHeaders
 	case len(x.Body) > maxBodyBytes:
 		return fsm.FieldBody
 	case x.Priority > 9:
 		return fsm.FieldPriority
 	case len(x.Key) > 256:
 		return fsm.FieldKey
-	case !within(x.DelayMillis, 0, maxDelay), x.DueAt < 0, x.DueAt > m.t+maxDelay:
-		return fsm.FieldDelay
 	case x.TTLMillis < 0 || x.TTLMillis > maxDelay:
 		return fsm.FieldTTL
 	case x.TimeoutMillis < 0 || x.TimeoutMillis > maxDelay:
 		return fsm.FieldTimeout
+	case !validHeaders(x.Headers):
+		return fsm.FieldHeaders
 	case !validRetry(retryWithDefaults(x.Retry)):
 		return fsm.FieldRetry
+	case !within(x.DelayMillis, 0, maxDelay), x.DueAt < 0, x.DueAt > m.t+maxDelay:
+		return fsm.FieldDelay
 	}
 	return fsm.FieldNone
 }
@@ -69,12 +69,8 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 		q = m.newQueue(name, withDefaults(fsm.QueueOptions{}))
 	}
-	if x.HasDedup {
-		for _, d := range q.dedup {
-			if d.key == x.DedupKey && !m.dedupEnded(d) {
-				return m.dedupHit(q, d, x)
-			}
-		}
+	if d := m.dedupKey(q, x); d != nil {
+		return m.dedupHit(q, d, x)
 	}
 	if len(x.TaskID) > 0 {
 		if holder, taken := m.taskHolder(q, string(x.TaskID)); taken {
@@ -112,6 +108,16 @@ func (m *Model) full(q *queue) fsm.Outcome {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
 	}
 	return fsm.Outcome{}
+}
+
+// dedupKey is the remembered key of a message, if it has one and it is remembered.
+func (m *Model) dedupKey(q *queue, x *fsm.Message) *dedupKey {
+	for _, d := range q.dedup {
+		if x.HasDedup && d.key == x.DedupKey && !m.dedupEnded(d) {
+			return d
+		}
+	}
+	return nil
 }
 
 // dedupHit answers a message whose dedup key is remembered.

@@ -9,6 +9,7 @@ import (
 var (
 	seedFlag  = flag.Uint64("seed", 0, "first seed; 0 is drawn from the clock and printed")
 	seedsFlag = flag.Int("seeds", 60, "how many seeds to run, one after another")
+	lookFlag  = flag.Int("look", 0, "compare all queries after so many entries; 0 is drawn from the seed")
 	opsFlag   = flag.Int("ops", 1500, "operations a seed")
 )
 
@@ -22,7 +23,7 @@ func TestModel(t *testing.T) {
 	var total RunResult
 	for i := range *seedsFlag {
 		seed := first + uint64(i)
-		res := Run(seed, *opsFlag)
+		res := Run(seed, *opsFlag, *lookFlag)
 		total.Entries += res.Entries
 		total.Ops += res.Ops
 		total.Cuts += res.Cuts

@@ -46,7 +46,7 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 	}
 	o := fsm.Outcome{LeaseFrom: int32(len(m.fx.Leases))}
 	size := int64(0)
-	for o.LeaseCount < op.Max && len(m.fx.Leases) < maxEntryLeases {
+	for o.LeaseCount < op.Max {
 		x := q.firstReady()
 		if x == nil || o.LeaseCount > 0 && size+int64(len(x.body)) > most {
 			break
@@ -137,7 +137,10 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
 	}
 	if x.end == leaseNacked {
-		return fsm.Outcome{Dead: h.dead, Millis: x.nackDue}
+		if h.dead {
+			return fsm.Outcome{Dead: true} // whether of the nack or later
+		}
+		return fsm.Outcome{Millis: x.nackDue}
 	}
 	if h.dead || x.end != leaseLive {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
@@ -172,11 +175,11 @@ func (m *Model) fail(q *queue, x *message, text []byte, delay int64, permanent b
 	}
 	p := policy(q, x)
 	switch {
-	case permanent:
-		m.die(q, x, fsm.ReasonPermanent)
-		return true
 	case x.expiresAt != 0 && x.expiresAt <= m.t:
 		m.die(q, x, fsm.ReasonExpired)
+		return true
+	case permanent:
+		m.die(q, x, fsm.ReasonPermanent)
 		return true
 	case x.attempts >= maxAttempts(p):
 		m.die(q, x, fsm.ReasonMaxAttempts)

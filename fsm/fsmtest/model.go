@@ -8,7 +8,6 @@ import (
 const (
 	maxMoves        = 1024 // due moves an entry makes before its operations
 	maxReclaims     = 1024 // ended records an entry gives back after its operations
-	maxEntryLeases  = 1024 // messages that one entry may hand out
 	maxBatch        = 1000 // messages of an enqueue or a then, ids of a bulk operation
 	maxLeaseBytes   = 4 << 20
 	maxFreeReturns  = 16
@@ -200,22 +199,22 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 	case *fsm.TouchSession:
 		return one(m.touchSession(op.Session))
 	case *fsm.CreateQueue:
-		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.createQueue(op) })
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.createQueue(op) })
 	case *fsm.SetQueue:
-		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.setQueue(op) })
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.setQueue(op) })
 	case *fsm.DeleteQueue:
-		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.deleteQueue(op) })
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.deleteQueue(op) })
 	case *fsm.PurgeQueue:
-		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.purgeQueue(op) })
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.purgeQueue(op) })
 	case *fsm.Enqueue:
-		return m.requested(op.Request, len(op.Messages), false, func(i int) fsm.Outcome {
+		return m.requested(op.Request, len(op.Messages), nil, func(i int) fsm.Outcome {
 			if len(op.Messages) > maxBatch {
 				return refuse(fsm.InvalidArgument, fsm.FieldBatch)
 			}
 			return m.enqueue(string(op.Queue), op.AutoCreate, &op.Messages[i])
 		})
 	case *fsm.Lease:
-		return m.requested(op.Request, 1, true, func(int) fsm.Outcome { return m.leaseOut(op) })
+		return m.requested(op.Request, 1, &op.Consumer, func(int) fsm.Outcome { return m.leaseOut(op) })
 	case *fsm.Ack:
 		return one(m.ack(op))
 	case *fsm.Nack:
@@ -225,13 +224,13 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 	case *fsm.Release:
 		return one(m.release(op))
 	case *fsm.PushResult:
-		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.pushResult(op) })
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.pushResult(op) })
 	case *fsm.DeadRequeue:
-		return m.requested(op.Request, len(op.IDs), false, func(i int) fsm.Outcome { return m.deadRequeue(string(op.Queue), op.IDs[i]) })
+		return m.requested(op.Request, len(op.IDs), nil, func(i int) fsm.Outcome { return m.deadRequeue(string(op.Queue), op.IDs[i]) })
 	case *fsm.DeadDelete:
-		return m.requested(op.Request, len(op.IDs), false, func(i int) fsm.Outcome { return m.deadDelete(string(op.Queue), op.IDs[i]) })
+		return m.requested(op.Request, len(op.IDs), nil, func(i int) fsm.Outcome { return m.deadDelete(string(op.Queue), op.IDs[i]) })
 	case *fsm.DeadPurge:
-		return m.requested(op.Request, 1, false, func(int) fsm.Outcome { return m.deadPurge(string(op.Queue)) })
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.deadPurge(string(op.Queue)) })
 	case *fsm.Checkpoint:
 		m.fx.Checkpoints = append(m.fx.Checkpoints, op.Nonce)
 		return one(fsm.Outcome{})

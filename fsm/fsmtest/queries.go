@@ -166,6 +166,12 @@ func fieldDiff(want, got any) string {
 		if a.Kind() == reflect.Slice && a.Len() == 0 && b.Len() == 0 {
 			continue
 		}
+		if a.Comparable() && a.Kind() != reflect.Interface && a.Equal(b) {
+			continue
+		}
+		if x, ok := a.Interface().([]byte); ok && bytes.Equal(x, b.Bytes()) {
+			continue
+		}
 		// Printed, nil and empty are the same, at every depth.
 		if x, y := fmt.Sprintf("%v", a), fmt.Sprintf("%v", b); x != y {
 			diff += fmt.Sprintf(" %s: want %.300s, got %.300s;", w.Type().Field(i).Name, x, y)

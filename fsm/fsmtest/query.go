@@ -85,8 +85,7 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 	return in
 }
 
-// named finds what a name names: by queue and task id, else by a message id's text, which needs no queue. A task that
-// has its result is done, whatever its message still does.
+// named finds what a name names: by queue and task id, else by a message id's text, which needs no queue.
 func (m *Model) named(name, task string) (*queue, *message, *record) {
 	for _, q := range m.queues {
 		if q.name == name {
@@ -107,12 +106,8 @@ func (m *Model) named(name, task string) (*queue, *message, *record) {
 	return nil, nil, nil
 }
 
+// find is a queue's first live message, dead letter, result or tombstone, in this order, that is the one sought.
 func (m *Model) find(q *queue, is func(id fsm.ID, task string) bool) (*message, *record) {
-	for _, r := range q.records {
-		if r.hasResult && is(r.message, r.task) && !m.ended(r.end) {
-			return nil, r
-		}
-	}
 	for _, x := range q.messages {
 		if is(x.id, x.task) {
 			return x, nil
@@ -123,18 +118,23 @@ func (m *Model) find(q *queue, is func(id fsm.ID, task string) bool) (*message, 
 			return x, nil
 		}
 	}
-	for _, r := range q.records {
-		if is(r.message, r.task) && !m.ended(r.end) {
-			return nil, r
+	for _, hasResult := range []bool{true, false} {
+		for _, r := range q.records {
+			if r.hasResult == hasResult && is(r.message, r.task) && !m.ended(r.end) {
+				return nil, r
+			}
 		}
 	}
 	return nil, nil
 }
 
-// Task says where a task stands. Of a done task only State, the message id and the task id are filled.
+// Task says where a task stands. A task that has its result is done, whatever its message still does. Of a done task only
+// State, the message id and the task id are filled.
 func (m *Model) Task(name, task string) (fsm.Info, bool) {
 	q, x, r := m.named(name, task)
 	switch {
+	case x != nil && m.resultOfTask(q, x.task) != nil:
+		return fsm.Info{ID: x.id, Queue: q.name, TaskID: []byte(x.task), State: fsm.StateDone}, true
 	case x != nil:
 		return m.info(q, x), true
 	case r != nil:
@@ -146,6 +146,9 @@ func (m *Model) Task(name, task string) (fsm.Info, bool) {
 // Result finds the recorded result of a task; found says that Task finds the task, with a result or without.
 func (m *Model) Result(name, task string) (res fsm.RecordedResult, found, hasResult bool) {
 	q, x, r := m.named(name, task)
+	if x != nil {
+		r = m.resultOfTask(q, x.task)
+	}
 	if r == nil || !r.hasResult {
 		return res, x != nil || r != nil, false
 	}

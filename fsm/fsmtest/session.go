@@ -12,11 +12,9 @@ type session struct {
 
 // remembered is the outcome of a request; a lease's tokens are read again by position.
 type remembered struct {
-	outcome     fsm.Outcome
-	lease       bool
-	first       fsm.ID // of the lease's positions
-	leaseTotal  int32
-	leasedQueue string
+	outcome    fsm.Outcome
+	first      fsm.ID // of the lease's positions
+	leaseTotal int32
 }
 
 func (s *session) clone() *session {
@@ -58,8 +56,10 @@ func (m *Model) touchSession(id fsm.ID) fsm.Outcome {
 	return fsm.Outcome{}
 }
 
-// requested runs n numbered parts of an operation, or answers them from memory.
-func (m *Model) requested(r fsm.Request, n int, lease bool, run func(i int) fsm.Outcome) []fsm.Outcome {
+// requested runs n numbered parts of an operation, or answers them from memory. consumer is the one
+// of a lease, and nil for all others. That a client uses a number again for an operation of another kind is not
+// foreseen.
+func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func(i int) fsm.Outcome) []fsm.Outcome {
 	var out []fsm.Outcome
 	if r.Session.IsZero() {
 		for i := 0; i < n; i++ {
@@ -94,12 +94,12 @@ func (m *Model) requested(r fsm.Request, n int, lease bool, run func(i int) fsm.
 			continue
 		}
 		if was, ok := s.outcomes[number]; ok {
-			out = append(out, m.again(was, lease))
+			out = append(out, m.again(was, consumer))
 			continue
 		}
 		before := m.offset
 		o := run(i)
-		was := remembered{outcome: o, lease: lease}
+		was := remembered{outcome: o}
 		if o.Code == fsm.OK && o.LeaseCount > 0 {
 			was.first = fsm.MakeID(m.epoch, m.group, m.index, before)
 			was.leaseTotal = o.LeaseCount
@@ -110,31 +110,20 @@ func (m *Model) requested(r fsm.Request, n int, lease bool, run func(i int) fsm.
 	return out
 }
 
-// again answers a repeated request with its first outcome.
-func (m *Model) again(was remembered, lease bool) fsm.Outcome {
+// again answers a repeated request with its first outcome; the tokens of a lease are those that still live.
+func (m *Model) again(was remembered, consumer *fsm.Consumer) fsm.Outcome {
 	o := was.outcome
-	if lease != was.lease {
-		// The number was used for something else, which is a client's mistake.
-		if lease {
-			o.ID = fsm.ID{}
-		}
-		return o
-	}
 	o.LeaseFrom, o.LeaseCount = int32(len(m.fx.Leases)), 0
-	for i := int32(0); i < was.leaseTotal; i++ {
-		position := was.first
-		position.Lo += uint64(i)
+	for i := range uint64(was.leaseTotal) {
+		position := fsm.ID{Hi: was.first.Hi, Lo: was.first.Lo + i}
 		for _, q := range m.queues {
 			for _, x := range q.messages {
-				if x.state == fsm.StateLeased && x.lease == position {
+				if x.state == fsm.StateLeased && x.lease == position && x.consumer == *consumer {
 					m.handOut(x)
 					o.LeaseCount++
 				}
 			}
 		}
-	}
-	if o.LeaseCount == 0 {
-		o.LeaseFrom = was.outcome.LeaseFrom
 	}
 	return o
 }
