@@ -35,31 +35,28 @@ func (a dueMove) before(b dueMove) bool {
 	return a.message.id.Compare(b.message.id) < 0
 }
 
-// movesOf lists what is still to happen to a message.
-func (m *Model) movesOf(q *queue, x *message) []dueMove {
-	var moves []dueMove
+// moveOf is the first thing that is still to happen to a message. A message that is out meets its ttl when it comes back.
+func (m *Model) moveOf(q *queue, x *message) (mv dueMove, ok bool) {
 	switch x.state {
-	case fsm.StateScheduled:
-		moves = append(moves, dueMove{x.due, moveDelay, q, x})
-	case fsm.StateRetrying:
-		moves = append(moves, dueMove{x.due, moveRetry, q, x})
 	case fsm.StateLeased:
-		return []dueMove{{x.deadline + m.shift, moveLease, q, x}}
+		return dueMove{x.deadline + m.shift, moveLease, q, x}, true
+	case fsm.StateScheduled:
+		mv, ok = dueMove{x.due, moveDelay, q, x}, true
+	case fsm.StateRetrying:
+		mv, ok = dueMove{x.due, moveRetry, q, x}, true
 	}
-	if x.expiresAt != 0 {
-		moves = append(moves, dueMove{x.expiresAt, moveTTL, q, x})
+	if ttl := (dueMove{x.expiresAt, moveTTL, q, x}); x.expiresAt != 0 && (!ok || ttl.before(mv)) {
+		mv, ok = ttl, true
 	}
-	return moves
+	return mv, ok
 }
 
 // firstMove is the first move there is, whether due or not.
 func (m *Model) firstMove() (first dueMove, ok bool) {
 	for _, q := range m.queues {
 		for _, x := range q.messages {
-			for _, mv := range m.movesOf(q, x) {
-				if !ok || mv.before(first) {
-					first, ok = mv, true
-				}
+			if mv, has := m.moveOf(q, x); has && (!ok || mv.before(first)) {
+				first, ok = mv, true
 			}
 		}
 	}

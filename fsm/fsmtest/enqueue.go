@@ -22,10 +22,12 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 		return fsm.FieldContentType
 	case len(x.Body) > maxBodyBytes:
 		return fsm.FieldBody
-	case x.Priority > 9:
-		return fsm.FieldPriority
 	case len(x.Key) > 256:
 		return fsm.FieldKey
+	case x.Priority > 9:
+		return fsm.FieldPriority
+	case !within(x.DelayMillis, 0, maxDelay), x.DueAt < 0:
+		return fsm.FieldDelay
 	case x.TTLMillis < 0 || x.TTLMillis > maxDelay:
 		return fsm.FieldTTL
 	case x.TimeoutMillis < 0 || x.TimeoutMillis > maxDelay:
@@ -34,7 +36,7 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 		return fsm.FieldHeaders
 	case !validRetry(retryWithDefaults(x.Retry)):
 		return fsm.FieldRetry
-	case !within(x.DelayMillis, 0, maxDelay), x.DueAt < 0, x.DueAt > m.t+maxDelay:
+	case x.DueAt > m.t+maxDelay:
 		return fsm.FieldDelay
 	}
 	return fsm.FieldNone
@@ -92,7 +94,7 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 	q.stats.Enqueued++
 	if x.HasDedup {
 		q.dedup = append(q.dedup, &dedupKey{
-			seq: m.newSeq(), key: x.DedupKey, content: x.DedupContent, first: y.id, task: y.task,
+			seq: m.newSeq(), key: x.DedupKey, content: x.DedupContent, first: y.id,
 			end: m.t + q.options.DedupWindowMillis,
 		})
 	}
@@ -121,13 +123,17 @@ func (m *Model) dedupKey(q *queue, x *fsm.Message) *dedupKey {
 }
 
 // dedupHit answers a message whose dedup key is remembered.
-func (m *Model) dedupHit(q *queue, d *dedupKey, x *fsm.Message) fsm.Outcome {
-	if d.content != x.DedupContent {
+func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome {
+	if d.content != again.DedupContent {
 		return fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldDedupKey, ID: d.first}
 	}
 	q.stats.Duplicates++
 	o := fsm.Outcome{Duplicate: true, ID: d.first}
-	if r := m.resultOf(q, d.first); r != nil {
+	x, r := m.find(q, func(id fsm.ID, _ string) bool { return id == d.first })
+	if x != nil {
+		r = m.resultOfTask(q, x.task)
+	}
+	if r != nil && r.hasResult {
 		o.HasResult, o.Task = true, r.message
 	}
 	return o

@@ -137,10 +137,7 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
 	}
 	if x.end == leaseNacked {
-		if h.dead {
-			return fsm.Outcome{Dead: true} // whether of the nack or later
-		}
-		return fsm.Outcome{Millis: x.nackDue}
+		return x.answer
 	}
 	if h.dead || x.end != leaseLive {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
@@ -148,11 +145,11 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 	h.queue.stats.Nacked++
 	m.leaseEnded(x, false)
 	x.end = leaseNacked
-	if died := m.fail(h.queue, x, op.Error, op.DelayMillis, op.Permanent); died {
-		return fsm.Outcome{Dead: true}
+	x.answer = fsm.Outcome{Dead: true}
+	if died := m.fail(h.queue, x, op.Error, op.DelayMillis, op.Permanent); !died {
+		x.answer = fsm.Outcome{Millis: x.due}
 	}
-	x.nackDue = x.due
-	return fsm.Outcome{Millis: x.due}
+	return x.answer
 }
 
 // expire ends a lease whose deadline has passed.
@@ -235,24 +232,26 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	if x.end == leaseReleased {
-		return fsm.Outcome{Dead: h.dead}
+		return x.answer
 	}
 	if h.dead || x.end != leaseLive {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	m.leaseEnded(x, false)
-	x.end = leaseReleased
+	x.end, x.answer = leaseReleased, fsm.Outcome{}
 	if x.free < maxFreeReturns {
 		x.free++
 		x.attempts--
 	} else if x.attempts >= maxAttempts(policy(h.queue, x)) {
 		m.die(h.queue, x, fsm.ReasonMaxAttempts)
-		return fsm.Outcome{Dead: true}
+		x.answer.Dead = true
+		return x.answer
 	}
 	if x.expiresAt != 0 && x.expiresAt <= m.t {
 		m.die(h.queue, x, fsm.ReasonExpired)
-		return fsm.Outcome{Dead: true}
+		x.answer.Dead = true
+		return x.answer
 	}
 	x.state = fsm.StateReady // at its old place
-	return fsm.Outcome{}
+	return x.answer
 }

@@ -107,10 +107,10 @@ type message struct {
 	end         leaseEnd
 	worker      string
 	consumer    fsm.Consumer
-	leasedAt    int64 // T
-	leasedLease int64 // lease time, T − ΣShift
-	deadline    int64 // lease time
-	nackDue     int64 // the answer to the nack that ended it
+	leasedAt    int64       // T
+	leasedLease int64       // lease time, T − ΣShift
+	deadline    int64       // lease time
+	answer      fsm.Outcome // to the nack or release that ended it
 
 	lastError []byte
 	history   []fsm.Attempt
@@ -142,7 +142,6 @@ type dedupKey struct {
 	key, content [16]byte
 	first        fsm.ID
 	end          int64
-	task         string // of the first message
 }
 
 // NewModel makes the empty state of a group.

@@ -226,7 +226,7 @@ func (m *Model) Delivery(t fsm.Token) (d fsm.Delivery, ok bool) {
 				continue
 			}
 			return fsm.Delivery{
-				Token: t, Attempt: x.attempts, LeaseLeft: x.deadline - m.leaseNow(), Deadline: x.deadline + m.shift,
+				Token: t, Attempt: x.attempts, LeaseLeft: max(0, x.deadline-m.leaseNow()), Deadline: x.deadline + m.shift,
 				Queue: q.name, TaskID: []byte(x.task), Kind: []byte(x.kind), ContentType: []byte(x.contentType),
 				Headers: x.headers, Body: x.body, Key: []byte(x.key), Priority: x.priority, EnqueuedAt: x.enqueuedAt,
 				TimeoutMillis: x.timeout, Redrives: x.redrives,

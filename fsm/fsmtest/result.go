@@ -31,16 +31,6 @@ func (q *queue) resultBytes() (n int64) {
 	return n
 }
 
-// resultOf is the recorded result of a message.
-func (m *Model) resultOf(q *queue, id fsm.ID) *record {
-	for _, r := range q.records {
-		if r.hasResult && r.message == id && !id.IsZero() && !m.ended(r.end) {
-			return r
-		}
-	}
-	return nil
-}
-
 // resultOfTask is the recorded result of a task.
 func (m *Model) resultOfTask(q *queue, task string) *record {
 	for _, r := range q.records {
@@ -73,15 +63,15 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	if h.dead {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
+	x := h.message
+	if x.end == leaseNacked {
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
+	}
 	if f := checkResult(op.Result); op.HasResult && f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
 	if len(op.Then) > maxBatch {
 		return refuse(fsm.InvalidArgument, fsm.FieldThen)
-	}
-	x := h.message
-	if x.end == leaseNacked {
-		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	if o := m.then(op); o.Code != fsm.OK {
 		return o
@@ -185,10 +175,10 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	switch {
 	case checkResult(op.Result) != fsm.FieldNone:
 		return refuse(fsm.InvalidArgument, checkResult(op.Result))
-	case !validText(op.Kind, 128):
-		return refuse(fsm.InvalidArgument, fsm.FieldKind)
 	case len(op.TaskID) < 1 || !validText(op.TaskID, 128):
 		return refuse(fsm.InvalidArgument, fsm.FieldTaskID)
+	case !validText(op.Kind, 128):
+		return refuse(fsm.InvalidArgument, fsm.FieldKind)
 	case !validQueueName(string(op.Queue)):
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
