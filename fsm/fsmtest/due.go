@@ -162,7 +162,7 @@ func (m *Model) ended(end int64) bool { return m.t >= end }
 func (m *Model) dedupEnded(d *dedupKey) bool { return m.t > d.end }
 
 func (m *Model) deadEnded(q *queue, x *message) bool {
-	return m.ended(x.failedAt + q.options.DeadRetentionMillis)
+	return x.over || m.ended(x.failedAt+q.options.DeadRetentionMillis)
 }
 
 // remove returns the list without the one element.

@@ -209,7 +209,7 @@ func (g *Generator) request(n int, lease bool) fsm.Request {
 	}
 	s := pick(g, g.sessions...)
 	if g.chance(4) {
-		return fsm.Request{Session: fsm.MakeID(1, 0, g.rng.Uint64N(100), 0), Number: 1}
+		return fsm.Request{Session: fsm.MakeID(1, 99, g.rng.Uint64N(100), 0), Number: 1}
 	}
 	if g.chance(20) && s.next > s.low {
 		s.low += g.rng.Uint64N(s.next - s.low + 1)

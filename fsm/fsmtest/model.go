@@ -117,6 +117,7 @@ type message struct {
 
 	reason   fsm.DeadReason
 	failedAt int64
+	over     bool // its retention had passed when the queue's options changed
 }
 
 // record is what is remembered of a done task: its result, or a tombstone when it has none.

@@ -115,6 +115,9 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 	if q == nil {
 		return refuse(fsm.NotFound, fsm.FieldQueue)
 	}
+	for _, x := range q.dead {
+		x.over = m.deadEnded(q, x) // a longer retention brings nothing back
+	}
 	o.Retry.Steps = append([]int64(nil), o.Retry.Steps...)
 	q.options = o
 	return fsm.Outcome{}

@@ -83,8 +83,11 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	h.queue.stats.LeaseMillisSum += m.t - x.leasedAt
 	h.queue.messages = remove(h.queue.messages, x)
 	if r := m.resultOfTask(h.queue, x.task); r != nil {
-		r.lease = x.lease
-		r.message = x.id
+		if r.message == x.id {
+			r.lease = x.lease
+		} else { // pushed while an earlier message of the task was dead, or before there was any
+			m.remember(h.queue, &record{message: x.id, lease: x.lease, task: x.task})
+		}
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
 	r := &record{
