@@ -27,20 +27,79 @@
 // equal digests and equal bytes from the restored state, and goes on with that. A view that is held while entries go on
 // must be written as it was. In the end the log is applied to an empty state, which must have the same digest.
 //
-// Not compared: Info.Headers order beyond what was given, QueueStats.Refused, Bytes (but for zero when empty) and
-// OldestEnqueuedAt, Effects.Tasks and Effects.Ready, which tell a leader whom to wake and are not promises.
+// Not compared: QueueStats.Refused, Bytes and OldestEnqueuedAt (but for their being zero when a queue is empty),
+// Outcome.Limit where it is not the maximum of a table, Effects.Tasks and Effects.Ready, which tell a leader whom to wake,
+// and which of several bad fields a refusal names (the model follows fsm's order).
 //
 // # Using it
 //
-//	go test ./fsm/fsmtest                                          a slice with a drawn seed, printed
+//	go test ./fsm/fsmtest                                          12 seconds of seeds from a drawn one, printed
 //	go test ./fsm/fsmtest -run TestModel -seed 7 -seeds 1          one seed again
-//	go test ./fsm/fsmtest -run TestModel -seeds 20000 -ops 500     a campaign (set -timeout)
+//	go test ./fsm/fsmtest -run TestModel -seeds 20000 -timeout 0   a campaign
 //
 // A history checker replays a log through Model alone: DecodeEntry, then Apply, then compare with what clients saw.
 //
 // # Decisions
 //
-// Where the contract leaves a choice, this is the reading (2026-11):
+// Where the contract leaves a choice, this is the reading (all 2026-11). Time:
 //
-// DECISIONS
+//   - A dedup key still holds at T = first + window, since messages of one key are created more than a window apart; all
+//     other records are over at T = end.
+//   - A move made in an entry can make another one due in the same entry (a retry of delay 0 after an expiry): it is made
+//     too, in its order, within the 1,024.
+//   - A message with nack delay 0 is retrying until the next entry's due moves.
+//   - The deadline of a lease is the earlier of its length and the attempt's timeout; time left is never below 0.
+//   - A dead letter whose retention has passed stays gone when the option grows.
+//   - The order of tables in reclaiming is dedup keys, results, tombstones, sessions, dead letters.
+//
+// Ids and places:
+//
+//   - The offset of an id counts what is made in the entry, from 0: messages, leases and sessions alike. What is refused
+//     takes none.
+//   - A place is drawn from one counter of the group; only its order within a queue can be seen.
+//
+// Enqueue:
+//
+//   - The checks are in this order: name, missing queue, bad field, dedup key, task id, dead letters, results, dedup
+//     table. So a repeat is told what there is even when the queue is full.
+//   - A queue is not created for a message with a bad field.
+//   - Names and texts (task id, kind, content type, headers, worker) are UTF-8; body, result and key are any bytes.
+//   - A negative delay is refused, as one too long is, also beside an absolute time.
+//   - The answer to a dedup hit names the result of the first message, or of the task it belongs to while it is there.
+//   - A batch that is too large is refused message by message, field batch.
+//
+// Leases:
+//
+//   - ttl is judged when a message comes back, in the same operation or move, and before anything else: also before
+//     permanent. At T = enqueue + ttl it is over.
+//   - A free return beyond the sixteenth in a row costs the attempt and goes on as a release: to its old place, without an
+//     entry in the history; it dies of max_attempts when that was the last. Nack and expiry end the row.
+//   - A repeated nack or release gets its first answer, whatever became of the message since.
+//   - Ack, nack and extend judge their own fields only once the token has been found good.
+//   - How many messages an entry hands out in all is the proposer's affair; Apply has no bound for it.
+//   - A repeated lease request reads its tokens again by position, among the leases of the operation's consumer.
+//
+// Results:
+//
+//   - An ack again with the same result, or again without one, is a plain success; with another, or with one where there
+//     was none or none where there was one, already_exists. Where the recorded one was pushed, it is a duplicate.
+//   - A push on a task that is done without a result changes nothing (duplicate); on a dead one it is recorded, and the
+//     dead letter stays; the task is then done, whatever its message does.
+//   - A push names its task by task id or by message id. Without a kind it takes the message's.
+//   - A push for a task that is live or dead is taken by a full table, as an ack would be; for any other it is refused.
+//   - When a redriven message is acked whose task has a pushed result, a tombstone keeps its token answerable.
+//   - A result counts 128 bytes, its output, and its texts each with a length of one or two bytes; a task id that is the
+//     message id counts nothing.
+//   - then: any refusal refuses the ack, with the field of the message or "then"; a dedup key with the same content is
+//     passed over. The holder of a taken task id is named, unless it is of the same list.
+//
+// Requests, queues, dead letters:
+//
+//   - A repeated request gets the outcome as it was, without a mark. low takes effect before the number is judged.
+//   - Purges and deletes count records that are over and not yet reclaimed; DeleteQueue counts live messages and dead
+//     letters.
+//   - With drop_oldest the oldest dead letters go when one dies, before it is added, until there is room.
+//   - A requeued message keeps its ttl, timeout, retry policy, key and original id; its history and error begin anew. A
+//     full dead set does not refuse a requeue, full results do.
+//   - An unset policy field takes its default only for the kinds that use it.
 package fsmtest

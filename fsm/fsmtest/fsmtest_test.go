@@ -8,9 +8,10 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("seed", 0, "first seed; 0 is drawn from the clock and printed")
-	seedsFlag = flag.Int("seeds", 60, "how many seeds to run, one after another")
+	seedsFlag = flag.Int("seeds", 0, "how many seeds to run, one after another; 0: as many as there is time for")
+	forFlag   = flag.Duration("for", 12*time.Second, "with -seeds 0: how long to go on with new seeds")
+	opsFlag   = flag.Int("ops", 400, "operations a seed")
 	lookFlag  = flag.Int("look", 0, "compare all queries after so many entries; 0 is drawn from the seed")
-	opsFlag   = flag.Int("ops", 1500, "operations a seed")
 )
 
 // TestModel compares the model and the state over random sequences.
@@ -19,14 +20,16 @@ func TestModel(t *testing.T) {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
-	t.Logf("seeds %d to %d (-seed, -seeds, -ops)", first, first+uint64(*seedsFlag)-1)
+	t.Logf("from seed %d on (-seed, -seeds, -for, -ops, -look)", first)
 	var total RunResult
-	for i := range *seedsFlag {
-		seed := first + uint64(i)
+	seeds := 0
+	for until := time.Now().Add(*forFlag); seeds < *seedsFlag || *seedsFlag == 0 && time.Now().Before(until); seeds++ {
+		seed := first + uint64(seeds)
 		res := Run(seed, *opsFlag, *lookFlag)
 		total.Entries += res.Entries
 		total.Ops += res.Ops
 		total.Cuts += res.Cuts
+		total.Views += res.Views
 		for c, n := range res.Codes {
 			total.Codes[c] += n
 		}
@@ -35,7 +38,8 @@ func TestModel(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d entries, %d operations, %d cuts; outcomes by code %v", total.Entries, total.Ops, total.Cuts, total.Codes)
+	t.Logf("%d seeds, %d entries, %d operations, %d cuts, %d held views; outcomes by code %v",
+		seeds, total.Entries, total.Ops, total.Cuts, total.Views, total.Codes)
 }
 
 // report prints a failure in the fewest steps that still show it.

@@ -350,7 +350,7 @@ func (g *Generator) result() fsm.Result {
 
 // body is drawn from few, so that bodies are often equal.
 func (g *Generator) body() []byte {
-	if g.heavy && g.chance(40) {
+	if g.heavy && g.chance(15) {
 		return []byte(strings.Repeat("h", 1<<20+g.rng.IntN(1<<20)))
 	}
 	if g.chance(2) {

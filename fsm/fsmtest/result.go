@@ -116,8 +116,8 @@ func ackAgain(r *record, op *fsm.Ack) fsm.Outcome {
 	return o
 }
 
-// then enqueues what an ack chains, all of it or nothing. A message whose task or dedup key is there already is no
-// reason to refuse: it is not enqueued again.
+// then enqueues what an ack chains, all of it or nothing. Only a message whose dedup key is there with the same content
+// is passed over.
 func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 	if len(op.Then) == 0 {
 		return fsm.Outcome{}
@@ -125,19 +125,19 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 	try := m.clone()
 	for i := range op.Then {
 		t := &op.Then[i]
-		if q := try.queue(string(t.Queue)); q != nil && m.checkMessage(&t.Message) == fsm.FieldNone && try.dedupKey(q, &t.Message) == nil {
-			if o := try.full(q); o.Code != fsm.OK {
-				return o
+		o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message)
+		switch {
+		case o.Code == fsm.OK:
+			continue
+		case o.Code == fsm.AlreadyExists:
+			if o.ID.Index() == m.index && o.ID.Offset() >= m.offset {
+				o.ID = fsm.ID{} // another message of the list, which will not come to be
 			}
+			o.Field = fsm.FieldThen
+		case o.Field == fsm.FieldQueue:
+			o.Field = fsm.FieldThen
 		}
-		switch o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message); o.Code {
-		case fsm.OK, fsm.AlreadyExists:
-		default:
-			if o.Field == fsm.FieldQueue {
-				o.Field = fsm.FieldThen
-			}
-			return o
-		}
+		return o
 	}
 	for i := range op.Then {
 		t := &op.Then[i]
@@ -221,7 +221,6 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 			if x.end == leaseExpired || x.end == leaseReleased {
 				r.lease = x.lease
 			}
-			r.lease = fsm.ID{} // BUG1
 			q.messages = remove(q.messages, x)
 		}
 	}

@@ -30,6 +30,9 @@ func Run(seed uint64, ops, look int) RunResult {
 	g := NewGenerator(seed, p.Model)
 	every := 1 + rng.IntN(12)                       // entries between looks at everything
 	cutPercent := []int{0, 5, 20, 100}[rng.IntN(4)] // entries after which the state goes through a snapshot
+	if g.crowd || g.heavy {
+		cutPercent = min(cutPercent, 5)
+	}
 	var held *heldView
 	defer func() {
 		if held != nil {
