@@ -95,6 +95,7 @@ func (g *Group) settle(f *flight) {
 		switch op.kind {
 		case opDeal:
 			if len(leases) > 0 {
+				op.found = true
 				g.deliver(op.sub, leases)
 			} else if c := out[0].Code; c != fsm.OK && c != fsm.NotFound { // again and again, otherwise
 				d.block(op.sub, g.clock.Mono())

@@ -319,25 +319,23 @@ func (d *dispatcher) deal(st *fsm.State, buf []byte, f *flight, limit int) []byt
 		q.marked = false
 		avail := q.ready(st)
 		sure := avail - q.guessed
-		for served := true; served && avail > 0 && q.count > 0 && !full(); {
-			served = false
+	serve:
+		for avail > 0 && q.count > 0 && !full() {
 			share := max(1, avail/int64(q.count))
 			for turns := q.count; turns > 0 && avail > 0 && !full(); turns-- {
 				w := q.waiters.next
+				if w.pull != nil && sure <= 0 {
+					break serve // its turn, when the guesses have come true: then the queue is marked again
+				}
 				d.delist(q, w)
 				var n int64
-				switch {
-				case w.pull == nil:
-					n = min(share, avail, left, int64(w.sub.free()), fsm.MaxLeaseCount)
-					buf = d.dealSub(w.sub, int32(n), buf, f)
-				case sure > 0:
+				if w.pull != nil {
 					n = d.dealPull(w.pull, sure, f)
 					buf = append(buf, w.pull.p.Op...)
-				default: // looked at again when the guesses have come true, or not
-					d.enlist(q, w)
-					continue
+				} else {
+					n = min(share, avail, left, int64(w.sub.free()), fsm.MaxLeaseCount)
+					buf = d.dealSub(w.sub, int32(n), buf, f)
 				}
-				served = true
 				avail -= n
 				sure -= n
 				left -= n

@@ -27,6 +27,7 @@ type flightOp struct {
 	guesses int32         // those of them that may well not come
 	max     int32         // messages reserved for it
 	sub     *subscription // opDeal: whose window max is taken from
+	found   bool          // opDeal: it was given something
 	token   fsm.Token     // opRelease
 }
 
@@ -119,12 +120,20 @@ func (g *Group) landed(f *flight) {
 	g.unbook(f)
 }
 
-// unbook takes a flight off the queues' estimates. The state lock is held.
+// unbook takes a flight off the queues' estimates. Subscriptions that were given something go behind those that were
+// offered the same and found nothing, or the first of them would be the first for ever. The state lock is held.
 func (g *Group) unbook(f *flight) {
 	for i := range f.ops {
-		op := &f.ops[i]
-		if op.sub != nil {
+		if op := &f.ops[i]; op.sub != nil && !op.found {
 			op.sub.reserved -= op.max
+			g.dispatch.appetite(op.sub)
+		}
+	}
+	for i := range f.ops {
+		op := &f.ops[i]
+		if op.sub != nil && op.found {
+			op.sub.reserved -= op.max
+			g.dispatch.delist(op.sub.queue, &op.sub.waiter)
 			g.dispatch.appetite(op.sub)
 		}
 		if q := op.queue; q != nil {

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -46,4 +47,35 @@ func TestPullOutlastsGuesses(t *testing.T) {
 			t.Fatalf("the pull got %+v, want what was enqueued", a)
 		}
 	})
+}
+
+// What comes back from the dead hands of one consumer goes to those who wait, in turn: another subscription, or a pull, though
+// leases for subscriptions ride along with the due moves (C57).
+func TestTurnsOfWhatIsDue(t *testing.T) {
+	for _, other := range []string{"subscription", "pull"} {
+		for _, credit := range []int32{1, 2, 100} {
+			t.Run(fmt.Sprintf("%s, credit %d", other, credit), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					c := newCluster(t, 3, nil)
+					defer c.stop()
+					l := c.leader()
+					dead, _, _ := l.attach(t)
+					living, cn, _ := l.attach(t)
+					at := fsm.RetryPolicy{Kind: fsm.RetryFixed, InitialMillis: 50, MaxAttempts: 100}
+					l.do(t, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{LeaseMillis: 1000, Retry: at}})
+					must(t, dead.Subscribe(1, "q", credit, 0, "dead")) // takes all it is given and answers nothing
+					l.do(t, enqueue("q", "x"))
+					one := newOne()
+					if other == "pull" {
+						living.Lease(leaseOp(living, one, "q", 1), "q", fsm.Request{}, time.Hour)
+					} else {
+						must(t, living.Subscribe(1, "q", credit, 0, "living"))
+					}
+					c.until(5*time.Second, "the living one has it", func() bool {
+						return len(one.end) > 0 || len(cn.have(1)) > 0
+					})
+				})
+			})
+		}
+	}
 }
