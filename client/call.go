@@ -43,6 +43,7 @@ type call struct {
 	state      callState
 	number     uint64 // first request number, 0: none yet
 	tag        uint64 // of the last sending
+	sentAt     int64  // c.now() of the last sending
 	sends      int    // under the present number
 	unresolved int    // of those, how many may have been or may yet be applied
 	tries      int    // refusals and unknowns in a row, for the back-off
@@ -206,7 +207,6 @@ func (c *Client) answered(cn *conn, raw wire.Raw) error {
 	}
 	cl.state = callAnswered
 	c.mu.Unlock()
-	cn.productive.Store(true)
 
 	if raw.Type == wire.TypeFault {
 		var f wire.Fault

@@ -316,6 +316,7 @@ func (c *Client) tickLocked() []run {
 	for _, s := range c.subs {
 		at(s.tendLocked(now, &rs))
 	}
+	at(c.suspectLocked(now))
 	if c.alarmAt == 0 || (next != 0 && next < c.alarmAt) {
 		c.alarmAt = next
 	}

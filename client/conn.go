@@ -31,6 +31,7 @@ type conn struct {
 	c       *Client
 	ws      *websocket.Conn
 	addr    string
+	self    string // how the node calls its own address; may differ from addr
 	ping    time.Duration
 	wake    chan struct{} // cap 1: something to write
 	dead    chan struct{} // closed by failLocked
@@ -40,7 +41,9 @@ type conn struct {
 	err    error  // guarded by c.mu: why
 	hint   string // guarded by c.mu: where to go
 
-	productive atomic.Bool // has answered something
+	heard     atomic.Int64 // c.now() of the last message, ping or pong
+	suspectAt int64        // guarded by c.mu: when to look whether it is silent; 0: nothing is unanswered
+	asking    bool         // guarded by c.mu: the others are being asked
 
 	// The writer's.
 	buf  []byte
@@ -99,7 +102,7 @@ func (c *Client) serve(d *dialed) (hint string, err error) {
 		return "", err
 	}
 	cn := &conn{
-		c: c, ws: d.ws, addr: d.addr, ping: pingDefault,
+		c: c, ws: d.ws, addr: d.addr, self: d.welcome.Leader, ping: pingDefault,
 		wake: make(chan struct{}, 1), dead: make(chan struct{}), written: make(chan struct{}),
 	}
 	if p := time.Duration(d.welcome.PingMillis) * time.Millisecond; p > 0 {
@@ -257,6 +260,7 @@ func (c *Client) uninstall(cn *conn) (hint string, err error) {
 // alive moves the read deadline. The server pings every cn.ping and so do we, so that silence for more than two periods
 // means that the other side is gone, and one lost pong does not.
 func (cn *conn) alive() {
+	cn.heard.Store(cn.c.now())
 	now := time.Now()
 	until := now.Add(2*cn.ping + cn.ping/2)
 	if until.Sub(cn.readUntil) < cn.ping/4 {
@@ -474,6 +478,11 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 		return true
 	}
 	cl.state = callSent
+	cl.sentAt = c.now()
+	if cn.suspectAt == 0 && !cl.waits() {
+		cn.suspectAt = cl.sentAt + int64(suspectAfter)
+		c.watchDeadline(cn.suspectAt)
+	}
 	cl.sends++
 	cl.unresolved++
 	c.byTag[cl.tag] = cl

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -232,6 +233,65 @@ func TestHalfOpenConnection(t *testing.T) {
 			t.Errorf("b is in %d times", f.seen["b"])
 		}
 	})
+}
+
+// C24: the leader stands still and closes nothing. The others have a new one, and say so long before the pings would.
+func TestFrozenLeader(t *testing.T) {
+	f := newFake(t, 3)
+	f.keepLog = true
+	f.ping = 30 * time.Second
+	c := open(t, f, Options{})
+	enqueueOne(t, c, "a")
+	f.do(func() {
+		for fc := range f.conns {
+			fc.mute = true
+		}
+		f.leader = 1
+	})
+	start := time.Now()
+	enqueueOne(t, c, "b")
+	if took := time.Since(start); took < suspectAfter || took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+	f.do(func() {
+		if f.seen["b"] != 1 {
+			t.Errorf("b is in %d times", f.seen["b"])
+		}
+	})
+}
+
+// A leader that is only slow keeps its connection, whatever the silence: nobody names another.
+func TestSlowLeaderIsKept(t *testing.T) {
+	f := newFake(t, 3)
+	f.ping = 30 * time.Second
+	c := open(t, f, Options{})
+	var late *fakeConn
+	var frame wire.Raw
+	f.do(func() {
+		f.hook = func(fc *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
+			if r.Type == wire.TypeEnqueue && late == nil {
+				late, frame = fc, wire.Raw{Type: r.Type, Tag: r.Tag, Body: slices.Clone(r.Body)}
+				return ignore, nil
+			}
+			return pass, nil
+		}
+		f.hellos = 0
+	})
+	answer := make(chan error, 1)
+	if err := c.EnqueueAsync(t.Context(), "q", Message{}, func(_ Receipt, err error) { answer <- err }); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the others to be asked", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.hellos >= 2 })
+	f.do(func() {
+		late.carryOut(frame)
+		late.flush()
+		if f.attaches != 1 {
+			t.Errorf("attached %d times", f.attaches)
+		}
+	})
+	if err := <-answer; err != nil {
+		t.Error(err)
+	}
 }
 
 func TestCloseTwice(t *testing.T) {
