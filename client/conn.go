@@ -42,7 +42,7 @@ type conn struct {
 	hint   string // guarded by c.mu: where to go
 
 	heard     atomic.Int64 // c.now() of the last message, ping or pong
-	suspectAt int64        // guarded by c.mu: when to look whether it is silent; 0: nothing is unanswered
+	suspectAt int64        // guarded by c.mu: when to look whether it is silent
 	asking    bool         // guarded by c.mu: the others are being asked
 
 	// The writer's.
@@ -211,6 +211,8 @@ func (c *Client) install(cn *conn, session string) {
 		}
 	}
 	c.stalled = false
+	cn.suspectAt = c.now() + cn.silence()
+	c.watchDeadline(cn.suspectAt)
 	for _, s := range c.subs {
 		s.attachLocked(cn)
 	}
@@ -479,9 +481,9 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 	}
 	cl.state = callSent
 	cl.sentAt = c.now()
-	if cn.suspectAt == 0 && !cl.waits() {
-		cn.suspectAt = cl.sentAt + int64(suspectAfter)
-		c.watchDeadline(cn.suspectAt)
+	if due := cl.sentAt + int64(suspectAfter); cn.suspectAt > due && !cl.waits() {
+		cn.suspectAt = due
+		c.watchDeadline(due)
 	}
 	cl.sends++
 	cl.unresolved++

@@ -53,7 +53,8 @@
 // A client has one session in the cluster and one live connection, to the leader. Followers say where the leader is, a
 // dead or silent node costs a rival dialled 200 ms later. A redirect is followed at once, a second one within a second is
 // not: from then on waits are drawn from [0, 50 ms·2ⁿ], at most 500 ms. Both sides ping; silence of two and a half
-// periods ends a connection, one lost pong does not.
+// periods ends a connection, one lost pong does not. Sooner than that, when an answer is overdue by 1.5 s and nothing is
+// heard, or a pong is late, the other nodes are asked who leads: a leader that stands still closes no connection.
 //
 // Numbers are consecutive, a batch of n takes n. low is the lowest without an answer; calls beyond low + 4,096 wait. A
 // call that is given up counts as answered: low passes it, and the server will not execute it late. On a reconnect the

@@ -260,6 +260,36 @@ func TestFrozenLeader(t *testing.T) {
 	})
 }
 
+// The same for a client that waits for deliveries and owes nothing: the missing pong makes it ask.
+func TestFrozenLeaderOfAConsumer(t *testing.T) {
+	f := newFake(t, 3)
+	f.ping = time.Second
+	c := open(t, f, Options{})
+	got := make(chan string, 1)
+	stop := consuming(t, c, ConsumeOptions{}, func(_ context.Context, d *Delivery) (*Result, error) {
+		got <- string(d.Body)
+		return nil, nil
+	})
+	f.put("q", "a")
+	<-got
+	until(t, "the ack", func() bool { return f.state("q") == "done 1" && c.sent() == 0 })
+	start := time.Now()
+	f.do(func() {
+		for fc := range f.conns {
+			fc.mute = true
+		}
+		f.leader = 1
+	})
+	f.put("q", "b")
+	<-got
+	if took := time.Since(start); took > 2200*time.Millisecond {
+		t.Errorf("took %v, want less than the read deadline", took)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A leader that is only slow keeps its connection, whatever the silence: nobody names another.
 func TestSlowLeaderIsKept(t *testing.T) {
 	f := newFake(t, 3)

@@ -9,48 +9,50 @@ import (
 )
 
 // A node that stands still, or is cut off, closes no connection. Waiting for the pings to tell takes several seconds,
-// while the others have a new leader after half of one. So when an answer is overdue and nothing at all is heard, the
-// others are asked who leads. Only an answer that names somebody else ends the connection: slowness alone does not.
+// while the others have a new leader after half of one. So the others are asked who leads: when an answer is overdue and
+// nothing at all is heard, or when not even a pong has come for a little more than the ping's period. Only an answer that
+// names somebody else ends the connection: slowness alone does not.
 const (
 	suspectAfter = 1500 * time.Millisecond // an answer is overdue, and silence suspicious
 	suspectAgain = time.Second             // between questions
 )
 
+// silence is how long nothing may be heard from a server that owes no answer but pongs, in nanoseconds.
+func (cn *conn) silence() int64 { return int64(cn.ping + cn.ping/6) }
+
 // waits reports whether the server may take its time to answer.
 func (cl *call) waits() bool { return cl.typ == wire.TypeLease || cl.typ == wire.TypeResultGet }
 
-// suspectLocked looks whether the connection is suspiciously silent, and returns when to look again; 0: when something
-// has been sent.
+// suspectLocked looks whether the connection is suspiciously silent, and returns when to look again.
 func (c *Client) suspectLocked(now int64) int64 {
 	cn := c.conn
 	switch {
 	case cn == nil || cn.failed:
 		return 0
-	case cn.suspectAt == 0 || cn.suspectAt > now:
+	case cn.suspectAt > now:
 		return cn.suspectAt
 	}
+	heard := cn.heard.Load()
+	due := heard + cn.silence()
 	oldest := int64(0)
 	for _, cl := range c.byTag {
 		if cl.state == callSent && !cl.waits() && (oldest == 0 || cl.sentAt < oldest) {
 			oldest = cl.sentAt
 		}
 	}
-	if oldest == 0 {
-		cn.suspectAt = 0 // the next sending sets it
-		return 0
+	if oldest != 0 {
+		due = min(due, max(oldest, heard)+int64(suspectAfter))
 	}
-	since := max(oldest, cn.heard.Load())
-	if now-since < int64(suspectAfter) {
-		cn.suspectAt = since + int64(suspectAfter)
-		return cn.suspectAt
+	if due <= now {
+		if !cn.asking {
+			cn.asking = true
+			c.wg.Add(1) // watch, which is the caller, is counted, so that shut cannot have waited already
+			go c.askOthers(cn)
+		}
+		due = now + int64(suspectAgain)
 	}
-	if !cn.asking {
-		cn.asking = true
-		c.wg.Add(1) // watch, which is the caller, is counted, so that shut cannot have waited already
-		go c.askOthers(cn)
-	}
-	cn.suspectAt = now + int64(suspectAgain)
-	return cn.suspectAt
+	cn.suspectAt = due
+	return due
 }
 
 // askOthers asks the other nodes who leads, and ends a connection to somebody else.
