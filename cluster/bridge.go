@@ -84,7 +84,9 @@ func (b *hclogBridge) Log(level hclog.Level, msg string, args ...any) {
 	}
 	for i, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
-			args[i] = slog.AnyValue(f[1:])
+			if text, ok := f[0].(string); ok {
+				args[i] = fmt.Sprintf(text, f[1:]...)
+			}
 		}
 	}
 	b.log.Log(context.Background(), l, msg, args...)

@@ -35,7 +35,7 @@ func TestLogBridges(t *testing.T) {
 	m.Print("[ERR] memberlist: Push/Pull failed")
 	got := b.String()
 	for _, want := range []string{
-		`level=INFO msg="entering leader state" component=raft term=3`,
+		`level=INFO msg="entering leader state" component=raft term=3 servers="2 of 3"`,
 		`level=WARN msg="failed to heartbeat" component=raft peer=n2 component=raft.net error=refused`,
 		`level=INFO msg="Suspect n2 has failed" component=gossip`,
 		`level=WARN msg="Push/Pull failed" component=gossip`,

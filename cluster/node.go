@@ -358,9 +358,18 @@ func (n *Node) tearDown(ctx context.Context, polite bool) error {
 		}
 	}
 	n.wg.Wait()
-	if n.halt.Err() != nil {
-		n.halt.Release()
-	}
+	// A store that fails now, or has failed, must not hold up who waits for raft to end.
+	down := make(chan struct{})
+	var released sync.WaitGroup
+	released.Go(func() {
+		select {
+		case <-n.halt.Tripped():
+			n.halt.Release()
+		case <-down:
+		}
+	})
+	defer released.Wait()
+	defer close(down)
 	if n.group != nil {
 		if err := n.group.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			errs = append(errs, err)

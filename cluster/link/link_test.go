@@ -393,6 +393,71 @@ func TestTransportDialsByID(t *testing.T) {
 	}
 }
 
+// TestPipelineEndsAtARefusal: whoever sends into a pipeline whose receiver has stopped at a refusal gets an error instead of
+// waiting for ever.
+func TestPipelineEndsAtARefusal(t *testing.T) {
+	t.Parallel()
+	for name, resp := range map[string]raft.AppendEntriesResponse{
+		"refusal":    {Term: 3, Success: false},
+		"later term": {Term: 4, Success: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a, b := listen(t, self(clusterA, nodeA, "a", 1, 1), nil), listen(t, self(clusterA, nodeB, "b", 1, 1), nil)
+			locate := func(raft.ServerID) (string, bool) { return b.Addr(), true }
+			from, err := a.NewTransport(0, locate, hclog.NewNullLogger())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer from.Close()
+			to, err := b.NewTransport(0, locate, hclog.NewNullLogger())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer to.Close()
+			done := make(chan struct{})
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			defer close(done)
+			wg.Go(func() {
+				for {
+					select {
+					case r := <-to.Consumer():
+						answer := resp
+						r.Respond(&answer, nil)
+					case <-done:
+						return
+					}
+				}
+			})
+			p, err := from.AppendEntriesPipeline(raft.ServerID(nodeB.String()), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer p.Close()
+			failed := make(chan error, 1)
+			go func() {
+				for range 100 {
+					if _, err := p.AppendEntries(&raft.AppendEntriesRequest{Term: 3}, new(raft.AppendEntriesResponse)); err != nil {
+						failed <- err
+						return
+					}
+				}
+				failed <- nil
+			}()
+			<-p.Consumer() // and no more, as raft does
+			select {
+			case err := <-failed:
+				if err == nil {
+					t.Error("a hundred requests were sent and nobody took the answers")
+				}
+			case <-time.After(10 * time.Second):
+				t.Error("the sender waits for ever")
+			}
+		})
+	}
+}
+
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	s := self(clusterA, nodeB, "node-b", 3, 0x1122334455667788)

@@ -160,7 +160,11 @@ func (t *Transport) LocalAddr() raft.ServerAddress { return t.local }
 
 // AppendEntriesPipeline implements raft.Transport.
 func (t *Transport) AppendEntriesPipeline(id raft.ServerID, a raft.ServerAddress) (raft.AppendPipeline, error) {
-	return t.NetworkTransport.AppendEntriesPipeline(id, t.target(id, a))
+	p, err := t.NetworkTransport.AppendEntriesPipeline(id, t.target(id, a))
+	if err != nil {
+		return nil, err
+	}
+	return newPipeline(p), nil
 }
 
 // AppendEntries implements raft.Transport.
