@@ -462,7 +462,7 @@ func (q *fifo) insertByTag(cl *call) {
 // insertByNumber keeps the queue ascending.
 func (q *fifo) insertByNumber(cl *call) {
 	i := len(q.a)
-	for i > q.head && q.a[i-1].number > cl.number {
+	for i > q.head && (q.a[i-1].state != callQueued || q.a[i-1].number > cl.number) {
 		i--
 	}
 	q.a = slices.Insert(q.a, i, cl)
