@@ -67,7 +67,7 @@ func TestNoRoomEndsTheNode(t *testing.T) {
 	l := NewLedger()
 	ctx, cancel := context.WithCancel(t.Context())
 	produced := make(chan error, 1)
-	go func() { produced <- l.Produce(ctx, cl, "room", 16<<10, 16) }()
+	go func() { produced <- l.Produce(ctx, cl, "room", 32<<10, 16) }()
 	for _, role := range []string{"follower", "leader"} {
 		more(t, l, 50, "enqueues are confirmed")
 		victim := follower(t, c)
@@ -79,7 +79,8 @@ func TestNoRoomEndsTheNode(t *testing.T) {
 		for _, f := range dataFiles(t, victim) {
 			limit = max(limit, f)
 		}
-		victim.Wrap("sh", "-c", fmt.Sprintf(`ulimit -f %d; exec "$@"`, (limit+(6<<20))/512), "sh")
+		// The store grows its file by up to 16 MiB at once.
+		victim.Wrap("sh", "-c", fmt.Sprintf(`ulimit -f %d; exec "$@"`, (limit+(20<<20))/512), "sh")
 		if err := victim.Start(); err != nil {
 			t.Fatal(err)
 		}
