@@ -22,6 +22,7 @@ type Generator struct {
 	tiny     bool // options with tiny maxima
 	crowd    bool // batches large enough that more than 1,024 moves are due at once
 	heavy    bool // bodies of about a megabyte
+	focus    int  // when not 0, few messages live long: of 100 answers to a lease, so many are releases, the rest nacks
 	sessions []*genSession
 	tokens   []fsm.Token // of past leases, newest last
 	ids      []fsm.ID    // of past messages, newest last
@@ -58,6 +59,9 @@ func NewGenerator(seed uint64, model *Model) *Generator {
 	g.tiny = g.chance(50)
 	g.crowd = g.chance(4)
 	g.heavy = !g.crowd && g.chance(3)
+	if !g.crowd && !g.heavy && g.chance(20) {
+		g.focus = pick(g, 10, 50, 97)
+	}
 	switch g.rng.IntN(4) {
 	case 0:
 		g.index = 1<<32 - uint64(g.rng.IntN(50))
@@ -255,6 +259,16 @@ func (g *Generator) op() fsm.Op {
 // freshOp draws a new operation; requested says that it carries a request id.
 func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	p := g.rng.IntN(1000)
+	if g.focus > 0 && p < 700 && g.live() > 2 {
+		switch {
+		case g.chance(45):
+			o := g.lease()
+			return o, !o.Request.Session.IsZero()
+		case g.chance(g.focus):
+			return &fsm.Release{Token: g.token()}, false
+		}
+		return g.nack(), false
+	}
 	switch {
 	case p < 300:
 		o := &fsm.Enqueue{Queue: g.queueName(), AutoCreate: !g.chance(8), Messages: g.messages()}
@@ -310,6 +324,14 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		return &fsm.Checkpoint{Nonce: g.rng.Uint64()}, false
 	}
 	return &fsm.Bootstrap{Cluster: [16]byte{9}, Epoch: 9}, false
+}
+
+// live counts the live messages.
+func (g *Generator) live() (n int) {
+	for _, q := range g.model.queues {
+		n += len(q.messages)
+	}
+	return n
 }
 
 func (g *Generator) someID() fsm.ID {

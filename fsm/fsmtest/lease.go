@@ -163,13 +163,7 @@ func (m *Model) expire(q *queue, x *message) {
 // fail is the end of an attempt that counts: the message waits or dies.
 func (m *Model) fail(q *queue, x *message, text []byte, delay int64, permanent bool) (died bool) {
 	x.free = 0
-	x.lastError = cutOnRune(text, maxErrorBytes)
-	x.history = append(x.history[:len(x.history):len(x.history)], fsm.Attempt{
-		At: m.t, Number: x.attempts, Worker: []byte(x.worker), Error: cutOnRune(text, maxAttemptError),
-	})
-	if len(x.history) > maxHistory {
-		x.history = x.history[1:]
-	}
+	m.note(x, text)
 	p := policy(q, x)
 	switch {
 	case x.expiresAt != 0 && x.expiresAt <= m.t:
@@ -187,6 +181,17 @@ func (m *Model) fail(q *queue, x *message, text []byte, delay int64, permanent b
 	}
 	x.state, x.due = fsm.StateRetrying, m.t+delay
 	return false
+}
+
+// note writes an attempt that cost one into the history.
+func (m *Model) note(x *message, text []byte) {
+	x.lastError = cutOnRune(text, maxErrorBytes)
+	x.history = append(x.history[:len(x.history):len(x.history)], fsm.Attempt{
+		At: m.t, Number: x.attempts, Worker: []byte(x.worker), Error: cutOnRune(text, maxAttemptError),
+	})
+	if len(x.history) > maxHistory {
+		x.history = x.history[1:]
+	}
 }
 
 func cutOnRune(b []byte, most int) []byte {
@@ -239,16 +244,23 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 	}
 	m.leaseEnded(x, false)
 	x.end, x.answer = leaseReleased, fsm.Outcome{}
+	spent := false
 	if x.free < maxFreeReturns {
 		x.free++
 		x.attempts--
-	} else if x.attempts >= maxAttempts(policy(h.queue, x)) {
-		m.die(h.queue, x, fsm.ReasonMaxAttempts)
-		x.answer.Dead = true
-		return x.answer
+	} else {
+		m.note(x, []byte("released too often"))
+		spent = x.attempts >= maxAttempts(policy(h.queue, x))
 	}
-	if x.expiresAt != 0 && x.expiresAt <= m.t {
-		m.die(h.queue, x, fsm.ReasonExpired)
+	reason := fsm.ReasonNone
+	switch {
+	case x.expiresAt != 0 && x.expiresAt <= m.t:
+		reason = fsm.ReasonExpired
+	case spent:
+		reason = fsm.ReasonMaxAttempts
+	}
+	if reason != fsm.ReasonNone {
+		m.die(h.queue, x, reason)
 		x.answer.Dead = true
 		return x.answer
 	}

@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/quorate/quorate/fsm"
@@ -85,6 +86,81 @@ func TestManyMoves(t *testing.T) {
 			t.Fatalf("entry %d: more is %v", i, fx.More)
 		}
 		s.look()
+	}
+	// The order of the moves is that of the places.
+	s.do(1_001_000, &fsm.Lease{Queue: []byte("q"), Max: 1000, MaxBytes: maxLeaseBytes})
+	s.do(1_002_000, &fsm.Lease{Queue: []byte("q"), Max: 1000, MaxBytes: maxLeaseBytes})
+	s.look()
+}
+
+// TestFreeReturns releases one message until its returns are no longer free, and then until it dies of them.
+func TestFreeReturns(t *testing.T) {
+	s := newPairScript(t)
+	policy := fsm.RetryPolicy{Kind: fsm.RetryFixed, InitialMillis: 1, MaxAttempts: 3}
+	s.do(1_000_000, batch(1, fsm.Message{Priority: 4, Retry: policy}))
+	var attempts []int32
+	for now := int64(1_000_000); ; now++ {
+		fx := s.do(now, &fsm.Lease{Queue: []byte("q"), Max: 1, MaxBytes: 1})
+		if len(fx.Leases) == 0 {
+			break
+		}
+		attempts = append(attempts, fx.Leases[0].Attempt)
+		s.do(now, &fsm.Release{Token: fx.Leases[0].Token})
+		s.do(now, &fsm.Release{Token: fx.Leases[0].Token})
+		s.look()
+	}
+	// Sixteen are free, so that attempt 1 is seen seventeen times; the third that costs is the last.
+	if len(attempts) != 19 || attempts[16] != 1 || attempts[17] != 2 || attempts[18] != 3 {
+		t.Errorf("attempts %v", attempts)
+	}
+}
+
+// TestHistory nacks one message more often than is remembered.
+func TestHistory(t *testing.T) {
+	s := newPairScript(t)
+	policy := fsm.RetryPolicy{Kind: fsm.RetryExponential, InitialMillis: 1, MaxMillis: 5000, MaxAttempts: 12, JitterMillis: 50}
+	s.do(1_000_000, batch(1, fsm.Message{Priority: 4, Retry: policy}))
+	now := int64(1_000_000)
+	for n := 1; n <= 12; n++ {
+		fx := s.do(now, &fsm.Lease{Queue: []byte("q"), Max: 1, MaxBytes: 1, Worker: []byte(fmt.Sprint("w", n))})
+		s.do(now+1, &fsm.Nack{Token: fx.Leases[0].Token, DelayMillis: -1, Error: []byte(strings.Repeat("語", 80+n))})
+		s.look()
+		now += 10_000
+	}
+	dead := s.p.Model.Dead("q")
+	if len(dead) != 1 || len(dead[0].History) != maxHistory || dead[0].History[0].Number != 5 || len(dead[0].History[0].Error) != 255 {
+		t.Errorf("dead letters %+v", dead)
+	}
+	if got := s.do(now, &fsm.DeadRequeue{Queue: []byte("q"), IDs: []fsm.ID{dead[0].ID}}); got.Outcomes[0].Code != fsm.OK {
+		t.Errorf("requeue: %+v", got.Outcomes)
+	}
+	s.look()
+}
+
+// TestDeadDropOldest lets more die than are kept, and then keeps fewer.
+func TestDeadDropOldest(t *testing.T) {
+	s := newPairScript(t)
+	options := func(n int64) fsm.QueueOptions {
+		return fsm.QueueOptions{MaxDead: n, DeadOverflow: fsm.DeadDropOldest}
+	}
+	s.do(1_000_000, &fsm.CreateQueue{Name: []byte("q"), Options: options(5)})
+	for i := range int64(4) {
+		s.do(1_000_000+i*10, batch(3, fsm.Message{Priority: 4, TTLMillis: 5}))
+		s.look()
+	}
+	s.do(1_000_100, &fsm.SetQueue{Name: []byte("q"), Options: options(2)})
+	s.look()
+	s.do(1_000_100, batch(1, fsm.Message{Priority: 4, TTLMillis: 5}))
+	s.do(1_000_105)
+	s.look()
+	if st, _ := s.p.Model.Stats("q"); st.Dead != 2 || st.Died != 13 || st.DeadDropped != 11 {
+		t.Errorf("dead %d of %d, dropped %d", st.Dead, st.Died, st.DeadDropped)
+	}
+	for i, o := range []fsm.DeadOverflow{fsm.DeadRefuse, fsm.DeadDropOldest} {
+		s.do(1_000_106, &fsm.SetQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxDead: 2, DeadOverflow: o}})
+		if got := s.do(1_000_106, batch(1, fsm.Message{Priority: 4})).Outcomes[0]; (got.Code == fsm.QueueFull) != (i == 0) {
+			t.Errorf("overflow %d: %+v", o, got)
+		}
 	}
 }
 
