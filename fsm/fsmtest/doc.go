@@ -85,6 +85,8 @@
 //     was none or none where there was one, already_exists. Where the recorded one was pushed, it is a duplicate.
 //   - A push on a task that is done without a result changes nothing (duplicate); on a dead one it is recorded, and the
 //     dead letter stays; the task is then done, whatever its message does.
+//   - A pushed result answers late acks of the message's last lease where that ended by expiry or release; while a dead
+//     letter is there, that comes first, with lease_lost.
 //   - A push names its task by task id or by message id. Without a kind it takes the message's.
 //   - A push for a task that is live or dead is taken by a full table, as an ack would be; for any other it is refused.
 //   - When a redriven message is acked whose task has a pushed result, a tombstone keeps its token answerable.

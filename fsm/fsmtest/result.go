@@ -214,13 +214,11 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 		if r.kind == "" {
 			r.kind = x.kind
 		}
-		switch x.state {
-		case fsm.StateLeased, fsm.StateDead:
-		default:
-			// Who had it last is told of the result, where its late ack would have been taken.
-			if x.end == leaseExpired || x.end == leaseReleased {
-				r.lease = x.lease
-			}
+		// Who had it last is told of the result, where its late ack would have been taken.
+		if x.end == leaseExpired || x.end == leaseReleased {
+			r.lease = x.lease
+		}
+		if x.state != fsm.StateLeased && x.state != fsm.StateDead {
 			q.messages = remove(q.messages, x)
 		}
 	}
