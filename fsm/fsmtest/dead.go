@@ -13,6 +13,7 @@ func (m *Model) die(q *queue, x *message, reason fsm.DeadReason) {
 	}
 	x.state, x.reason, x.failedAt, x.due = fsm.StateDead, reason, m.t, 0
 	q.dead = append(q.dead, x)
+	m.taskEnded(q, x.id, x.task)
 	q.stats.Died++
 	q.stats.DiedByReason[reason]++
 }
@@ -55,7 +56,7 @@ func (m *Model) deadRequeue(name string, id fsm.ID) fsm.Outcome {
 		headers: x.headers, body: x.body, key: x.key, priority: x.priority, retry: x.retry, ttl: x.ttl,
 		timeout: x.timeout, originalEnqueuedAt: x.originalEnqueuedAt, redrives: x.redrives + 1,
 	}
-	m.begin(y, m.t)
+	m.begin(q, y, m.t)
 	q.messages = append(q.messages, y)
 	q.stats.Redriven++
 	return fsm.Outcome{ID: y.id}

@@ -28,7 +28,7 @@
 // must be written as it was. In the end the log is applied to an empty state, which must have the same digest.
 //
 // Not compared: QueueStats.Refused, Bytes and OldestEnqueuedAt (but for their being zero when a queue is empty),
-// Outcome.Limit where it is not the maximum of a table, Effects.Tasks and Effects.Ready, which tell a leader whom to wake,
+// Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
 // and which of several bad fields a refusal names (the model follows fsm's order).
 //
 // # Using it

@@ -1,6 +1,7 @@
 package fsmtest
 
 import (
+	"slices"
 	"sort"
 
 	"github.com/quorate/quorate/fsm"
@@ -83,7 +84,7 @@ func (m *Model) move() bool {
 	mv, kind := m.nextMove()
 	switch kind {
 	case moveDelay, moveRetry:
-		m.makeReady(mv.message)
+		m.makeReady(mv.queue, mv.message)
 	case moveLease:
 		m.expire(mv.queue, mv.message)
 	case moveTTL:
@@ -94,8 +95,25 @@ func (m *Model) move() bool {
 	return true
 }
 
+// wake notes that a queue has something to hand out that it had not.
+func (m *Model) wake(q *queue) {
+	if !slices.Contains(m.woken, q.name) {
+		m.woken = append(m.woken, q.name)
+	}
+}
+
+// taskEnded notes that a task has come to its end. A task id that is the message id has no hash.
+func (m *Model) taskEnded(q *queue, id fsm.ID, task string) {
+	e := fsm.TaskEnd{Message: id}
+	if id.IsZero() || task != idText(id) {
+		e.TaskHash = fsm.HashTask(q.name, []byte(task))
+	}
+	m.fx.Tasks = append(m.fx.Tasks, e)
+}
+
 // makeReady puts a message at the end of its queue.
-func (m *Model) makeReady(x *message) {
+func (m *Model) makeReady(q *queue, x *message) {
+	m.wake(q)
 	x.state = fsm.StateReady
 	x.due = 0
 	x.place = m.newPlace()

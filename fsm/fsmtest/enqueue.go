@@ -89,7 +89,7 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
 	}
-	y := m.newMessage(x)
+	y := m.newMessage(q, x)
 	q.messages = append(q.messages, y)
 	q.stats.Enqueued++
 	if x.HasDedup {
@@ -160,7 +160,7 @@ func (m *Model) taskHolder(q *queue, task string) (fsm.ID, bool) {
 }
 
 // newMessage makes the record of a message that was accepted.
-func (m *Model) newMessage(x *fsm.Message) *message {
+func (m *Model) newMessage(q *queue, x *fsm.Message) *message {
 	id := m.newID()
 	y := &message{
 		id: id, original: id,
@@ -182,12 +182,12 @@ func (m *Model) newMessage(x *fsm.Message) *message {
 	if due == 0 {
 		due = m.t + x.DelayMillis
 	}
-	m.begin(y, due)
+	m.begin(q, y, due)
 	return y
 }
 
 // begin starts a message's life at T, first or again.
-func (m *Model) begin(y *message, due int64) {
+func (m *Model) begin(q *queue, y *message, due int64) {
 	y.enqueuedAt = m.t
 	if y.ttl > 0 {
 		y.expiresAt = m.t + y.ttl
@@ -196,7 +196,7 @@ func (m *Model) begin(y *message, due int64) {
 		y.state, y.due = fsm.StateScheduled, due
 		return
 	}
-	m.makeReady(y)
+	m.makeReady(q, y)
 }
 
 const defaultContentType = "application/octet-stream"

@@ -287,6 +287,9 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		return &fsm.Release{Token: g.token()}, false
 	case p < 880:
 		o := &fsm.PushResult{Request: g.request(1, false), Queue: g.queueName(), TaskID: g.taskID(), Kind: g.text(128), Result: g.result()}
+		if g.chance(10) {
+			o.Queue = nil
+		}
 		return o, !o.Request.Session.IsZero()
 	case p < 910:
 		o := &fsm.DeadRequeue{Queue: g.queueName()}
@@ -356,7 +359,7 @@ func (g *Generator) text(limit int) []byte {
 
 func (g *Generator) taskID() []byte {
 	switch g.rng.IntN(20) {
-	case 0:
+	case 0, 3:
 		return []byte(idText(g.someID()))
 	case 1:
 		return []byte(strings.Repeat("t", 126+g.rng.IntN(4)))

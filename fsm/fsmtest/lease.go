@@ -265,5 +265,6 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 		return x.answer
 	}
 	x.state = fsm.StateReady // at its old place
+	m.wake(h.queue)
 	return x.answer
 }

@@ -47,6 +47,7 @@ type Model struct {
 	offset uint32
 	fx     *fsm.Effects
 	op     int32
+	woken  []string // queues that gained a ready message, each once
 }
 
 // queue is one queue with all that belongs to it.
@@ -167,7 +168,7 @@ func (m *Model) leaseNow() int64 { return m.t - m.shift }
 // unused), Ended, More. The answer is the caller's to keep.
 func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.index = index
-	m.offset = 0
+	m.offset, m.woken = 0, nil
 	m.fx = &fsm.Effects{Index: index}
 
 	t := max(m.t, e.Now)

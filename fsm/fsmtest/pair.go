@@ -63,7 +63,7 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	for i := range data {
 		data[i] = 0xEE
 	}
-	return want, p.compareEffects(e, want, &p.fx)
+	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want))
 }
 
 // compareEffects compares the answers to one entry.
@@ -95,6 +95,32 @@ func (p *Pair) compareEffects(e fsm.Entry, want, got *fsm.Effects) error {
 		}
 	}
 	errs = append(errs, compareEnded(want, got))
+	return errors.Join(errs...)
+}
+
+// compareWakes checks that the leader is told of every queue that has something to hand out and of every task that has
+// come to its end. It may be told of more.
+func (p *Pair) compareWakes(want *fsm.Effects) error {
+	var errs []error
+	told := map[string]int{}
+	for _, n := range p.fx.Ready {
+		told[p.State.QueueName(n)]++
+	}
+	for _, name := range p.Model.woken {
+		if st, ok := p.Model.Stats(name); ok && st.Ready > 0 && told[name] != 1 {
+			errs = append(errs, fmt.Errorf("queue %s gained ready messages and was told %d times", name, told[name]))
+		}
+	}
+	ended := map[fsm.TaskEnd]bool{}
+	for _, e := range p.fx.Tasks {
+		e.Queue = 0
+		ended[e] = true
+	}
+	for _, e := range want.Tasks {
+		if !ended[e] {
+			errs = append(errs, fmt.Errorf("end of task %+v was not told, but %+v", e, p.fx.Tasks))
+		}
+	}
 	return errors.Join(errs...)
 }
 

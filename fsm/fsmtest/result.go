@@ -156,6 +156,7 @@ func (m *Model) remember(q *queue, r *record) {
 		r.nth = m.results
 	}
 	q.records = append(q.records, r)
+	m.taskEnded(q, r.message, r.task)
 	if r.hasResult {
 		return
 	}
@@ -182,15 +183,24 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldTaskID)
 	case !validText(op.Kind, 128):
 		return refuse(fsm.InvalidArgument, fsm.FieldKind)
+	case len(op.Queue) == 0: // a message id names its task without a queue
+		if _, isID := idOf(string(op.TaskID)); !isID {
+			return refuse(fsm.InvalidArgument, fsm.FieldQueue)
+		}
 	case !validQueueName(string(op.Queue)):
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
-	q := m.queue(string(op.Queue))
-	if q == nil {
-		return refuse(fsm.NotFound, fsm.FieldQueue)
-	}
 	task := string(op.TaskID)
-	_, x, done := m.named(q.name, task)
+	q, x, done := m.named(string(op.Queue), task)
+	switch {
+	case q != nil:
+	case len(op.Queue) == 0:
+		return refuse(fsm.NotFound, fsm.FieldTaskID)
+	default:
+		if q = m.queue(string(op.Queue)); q == nil {
+			return refuse(fsm.NotFound, fsm.FieldQueue)
+		}
+	}
 	if x != nil {
 		task = x.task
 		if r := m.resultOfTask(q, task); r != nil {
