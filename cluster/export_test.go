@@ -1,5 +1,11 @@
 package cluster
 
+import (
+	"context"
+
+	"github.com/quorate/quorate/cluster/group"
+)
+
 import "github.com/hashicorp/memberlist"
 
 // SetGossip gives a test the last word on gossip's settings.
@@ -17,3 +23,8 @@ func (n *Node) AliveByGossip() (alive int) {
 
 // KnownByGossip is how many other nodes memberlist has not forgotten.
 func (n *Node) KnownByGossip() int { return n.gossip.ml.NumMembers() - 1 }
+
+// DigestsAt is digests, for tests.
+func (n *Node) DigestsAt(ctx context.Context, index uint64) []group.NodeDigest {
+	return n.digests(ctx, index)
+}

@@ -26,6 +26,9 @@ const (
 	rpcServe = 10 * time.Second
 	// rpcCall bounds a call that has no deadline of its own.
 	rpcCall = 2 * time.Second
+	// digestTurn is how long a node holds a question for a digest that it is still hashing: well below rpcCall, so that
+	// whoever asks can tell a big state from a dead node, and asks again.
+	digestTurn = time.Second
 )
 
 // Operations of node RPC, append-only.
@@ -183,8 +186,13 @@ func (n *Node) handle(ctx context.Context, p link.Peer, q *request) *answer {
 	case stranger:
 		return refuse("operation %d is not for a node that belongs to no cluster", q.Op)
 	case q.Op == opDigest:
+		ctx, cancel := context.WithTimeout(ctx, digestTurn)
+		defer cancel()
 		d, err := n.group.DigestAt(ctx, q.Digest)
-		if err != nil {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded):
+			return &answer{Code: codeTimeout, Message: err.Error()}
+		case err != nil:
 			return refuse("%v", err)
 		}
 		return &answer{Digest: d[:]}

@@ -194,6 +194,9 @@ func (n *Node) digestOf(ctx context.Context, s raft.Server, index uint64) (d [32
 	}
 	_, addr := link.SplitAddress(s.Address)
 	a, err := n.ask(ctx, id, addr, &request{Op: opDigest, Digest: index})
+	for err == nil && a.Code == codeTimeout && ctx.Err() == nil { // it is still hashing
+		a, err = n.ask(ctx, id, addr, &request{Op: opDigest, Digest: index})
+	}
 	switch {
 	case err != nil:
 		return d, err

@@ -44,9 +44,9 @@ const (
 	pageTasksHold   = 64  // the same where each record is copied out with its body
 	pageDefault     = 100
 	peekDefault     = 10
-	trackedLeases   = 16384            // leases a connection remembers the hand-out time of, for the lease-to-ack histogram
-	readTurns       = 16               // answers of up to 4 MiB, or one body beyond, that are being copied at once
-	verifyWait      = 20 * time.Second // hashing a big state takes a while
+	trackedLeases   = 16384       // leases a connection remembers the hand-out time of, for the lease-to-ack histogram
+	readTurns       = 16          // answers of up to 4 MiB, or one body beyond, that are being copied at once
+	verifyWait      = time.Minute // hashing ten million messages on a busy machine takes a while
 	keepBufferBytes = 128 << 10
 )
 

@@ -162,7 +162,7 @@ func (c *Config) raftConfig() *raft.Config {
 	rc.LocalID = c.LocalID
 	rc.HeartbeatTimeout = 250 * time.Millisecond
 	rc.ElectionTimeout = 250 * time.Millisecond
-	rc.LeaderLeaseTimeout = 125 * time.Millisecond
+	rc.LeaderLeaseTimeout = 250 * time.Millisecond // the most raft allows: no safety hangs on it, since reads confirm the leader
 	rc.CommitTimeout = 5 * time.Millisecond
 	rc.MaxAppendEntries = maxInFlight
 	rc.BatchApplyCh = true
