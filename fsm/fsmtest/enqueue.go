@@ -216,7 +216,7 @@ func idText(id fsm.ID) string {
 	return string(text[:])
 }
 
-// idOf reads the text of an id; false for any other text, and for the zero id, which names nothing.
+// idOf reads the text of an id; false for any other text.
 func idOf(text string) (id fsm.ID, ok bool) {
 	for _, c := range []byte(text) {
 		digit := strings.IndexByte(alphabet, c)
@@ -226,5 +226,5 @@ func idOf(text string) (id fsm.ID, ok bool) {
 		id.Hi = id.Hi<<5 | id.Lo>>59
 		id.Lo = id.Lo<<5 | uint64(digit)
 	}
-	return id, !id.IsZero() && idText(id) == text
+	return id, idText(id) == text
 }

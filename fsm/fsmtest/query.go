@@ -97,7 +97,7 @@ func (m *Model) named(name, task string) (*queue, *message, *record) {
 	if id, ok := idOf(task); ok {
 		for _, q := range m.queues {
 			if name == "" || q.name == name {
-				if x, r := m.find(q, func(i fsm.ID, _ string) bool { return i == id }); x != nil || r != nil {
+				if x, r := m.find(q, func(i fsm.ID, _ string) bool { return i == id && !id.IsZero() }); x != nil || r != nil {
 					return q, x, r
 				}
 			}

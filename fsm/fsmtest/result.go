@@ -131,7 +131,11 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 			continue
 		case o.Code == fsm.AlreadyExists:
 			if o.ID.Index() == m.index && o.ID.Offset() >= m.offset {
-				o.ID = fsm.ID{} // another message of the list, which will not come to be
+				// Another message of the list, which will not come to be. One that is there comes first.
+				o.ID = fsm.ID{}
+				if there := m.clone().enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message); there.Code == fsm.AlreadyExists {
+					o = there
+				}
 			}
 			o.Field = fsm.FieldThen
 		case o.Field == fsm.FieldQueue:
