@@ -22,7 +22,9 @@ func TestControl(t *testing.T) {
 		{"a byte of a body", func(_ *Model, q *queue) { q.messages[1].body = []byte("bodY") }, nil},
 		{"a message missing", func(_ *Model, q *queue) { q.messages = q.messages[1:] }, nil},
 		{"a later ttl", func(_ *Model, q *queue) { q.messages[2].expiresAt++ }, nil},
-		{"another place", func(_ *Model, q *queue) { q.messages[1].place, q.messages[2].place = q.messages[2].place, q.messages[1].place }, []fsm.Op{lease}},
+		{"another place", func(_ *Model, q *queue) {
+			q.messages[1].place, q.messages[2].place = q.messages[2].place, q.messages[1].place
+		}, []fsm.Op{lease}},
 		{"a dead letter's reason", func(_ *Model, q *queue) { q.dead[0].reason = fsm.ReasonExpired }, nil},
 		{"a history forgotten", func(_ *Model, q *queue) { q.dead[0].history = nil }, nil},
 		{"another result", func(_ *Model, q *queue) { q.records[0].output = []byte("X") }, nil},

@@ -63,7 +63,7 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	for i := range data {
 		data[i] = 0xEE
 	}
-	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want))
+	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want), p.compareDeliveries())
 }
 
 // compareEffects compares the answers to one entry.
@@ -96,6 +96,22 @@ func (p *Pair) compareEffects(e fsm.Entry, want, got *fsm.Effects) error {
 	}
 	errs = append(errs, compareEnded(want, got))
 	return errors.Join(errs...)
+}
+
+// compareDeliveries compares what a worker gets for the leases of the entry that still live after it.
+func (p *Pair) compareDeliveries() error {
+	for _, l := range p.fx.Leases {
+		want, live := p.Model.Delivery(l.Token)
+		var got fsm.Delivery
+		ok := p.State.Deliver(l, &got)
+		if live != ok {
+			return fmt.Errorf("delivery of %s: want %v, got %v", l.Token, live, ok)
+		}
+		if diff := fieldDiff(want, got); live && diff != "" {
+			return fmt.Errorf("delivery of %s:%s", l.Token, diff)
+		}
+	}
+	return nil
 }
 
 // compareWakes checks that the leader is told of every queue that has something to hand out and of every task that has

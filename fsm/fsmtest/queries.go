@@ -79,8 +79,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 		fail("ready: want %d, got %d", want.Ready, s.Ready(n))
 	}
 	for _, state := range []fsm.MessageState{fsm.StateReady, fsm.StateScheduled, fsm.StateRetrying, fsm.StateLeased} {
-		var list []fsm.Info
-		s.Peek(n, state, fsm.ID{}, func(in *fsm.Info) bool { list = append(list, keepInfo(in)); return true })
+		list := p.peekAll(n, state)
 		byID := map[fsm.ID]fsm.Info{}
 		for _, in := range list {
 			byID[in.ID] = in
@@ -102,8 +101,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 			}
 		}
 	}
-	var dead []fsm.Info
-	s.Dead(n, 0, fsm.ID{}, func(in *fsm.Info) bool { dead = append(dead, keepInfo(in)); return true })
+	dead := p.deadAll(n)
 	wantDead := m.Dead(name)
 	for i := range max(len(wantDead), len(dead)) {
 		if i >= len(wantDead) || i >= len(dead) {
@@ -131,6 +129,51 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 		errs = append(errs, p.compareTask(name, fmt.Sprintf("task-%d", i)))
 	}
 	return errors.Join(errs...)
+}
+
+// peekAll lists a queue's messages of one state in pages.
+func (p *Pair) peekAll(n uint32, state fsm.MessageState) (list []fsm.Info) {
+	after, page := fsm.ID{}, 5
+	for {
+		got := 0
+		partial := p.State.Peek(n, state, after, func(in *fsm.Info) bool {
+			list = append(list, keepInfo(in))
+			got++
+			return got < page
+		})
+		switch {
+		case got == page:
+			after = list[len(list)-1].ID
+		case !partial.IsZero():
+			after = partial
+		default:
+			return list
+		}
+		page *= 2
+	}
+}
+
+// deadAll lists a queue's dead letters in pages.
+func (p *Pair) deadAll(n uint32) (list []fsm.Info) {
+	at, after, page := int64(0), fsm.ID{}, 5
+	for {
+		got := 0
+		partialAt, partial := p.State.Dead(n, at, after, func(in *fsm.Info) bool {
+			list = append(list, keepInfo(in))
+			got++
+			return got < page
+		})
+		switch {
+		case got == page:
+			last := list[len(list)-1]
+			at, after = last.EndedAt, last.ID
+		case !partial.IsZero():
+			at, after = partialAt, partial
+		default:
+			return list
+		}
+		page *= 2
+	}
 }
 
 // keepInfo copies what aliases the state.
