@@ -6,98 +6,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 )
-
-// leader is the node that leads; it waits for one.
-func leader(t *testing.T, c *proc.Cluster) *proc.Node {
-	t.Helper()
-	n, err := c.Leader(within(t, 30*time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// follower is a node that does not lead.
-func follower(t *testing.T, c *proc.Cluster) *proc.Node {
-	t.Helper()
-	l := leader(t, c)
-	for _, n := range c.Nodes {
-		if n != l {
-			return n
-		}
-	}
-	panic("a cluster of one")
-}
-
-// status is the cluster as its leader sees it; it waits for one.
-func status(t *testing.T, cl *client.Client) client.ClusterStatus {
-	t.Helper()
-	var s client.ClusterStatus
-	eventually(t, 30*time.Second, "the cluster's status", func(ctx context.Context) (ok bool) {
-		var err error
-		s, err = cl.ClusterStatus(ctx)
-		return err == nil && s.Leader != ""
-	})
-	return s
-}
-
-// whole waits until all nodes are voters, alive, and one leads.
-func whole(t *testing.T, cl *client.Client, nodes int) {
-	t.Helper()
-	var last client.ClusterStatus
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("last status: %+v", last)
-		}
-	})
-	eventually(t, 60*time.Second, "every node is an alive voter", func(ctx context.Context) bool {
-		s, err := cl.ClusterStatus(ctx)
-		if err != nil || len(s.Nodes) != nodes || s.Leader == "" {
-			return false
-		}
-		last = s
-		for _, n := range s.Nodes {
-			if !n.Voter || !n.Alive || n.Role == "" {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// freeze stops a process as SIGSTOP does; the returned function, and the test's end, thaw it.
-func freeze(t *testing.T, n *proc.Node) (thaw func()) {
-	n.Signal(syscall.SIGSTOP)
-	thaw = func() { n.Signal(syscall.SIGCONT) }
-	t.Cleanup(thaw)
-	return thaw
-}
-
-// more waits until so many further enqueues are confirmed.
-func more(t *testing.T, l *Ledger, n int, what string) {
-	t.Helper()
-	want := l.Confirmed() + n
-	eventually(t, 60*time.Second, what, func(context.Context) bool { return l.Confirmed() >= want })
-}
-
-// quick demands that an enqueue is confirmed within the bound.
-func quick(t *testing.T, cl *client.Client, bound time.Duration, when string) {
-	t.Helper()
-	begin := time.Now()
-	if _, err := cl.Enqueue(within(t, time.Minute), "quick", client.Message{}); err != nil {
-		t.Fatalf("enqueue %s: %v", when, err)
-	}
-	if since := time.Since(begin); since > bound {
-		t.Errorf("an enqueue %s took %s, want less than %s", when, since, bound)
-	}
-}
 
 // Leaders that move, hang and come back, on one cluster, one after the other.
 func TestLeaderChanges(t *testing.T) {
