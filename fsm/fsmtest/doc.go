@@ -65,7 +65,8 @@
 //   - A queue is not created for a message with a bad field.
 //   - Names and texts (task id, kind, content type, headers, worker) are UTF-8; body, result and key are any bytes.
 //   - A negative delay is refused, as one too long is, also beside an absolute time.
-//   - The answer to a dedup hit names the result of the first message, or of the task it belongs to while it is there.
+//   - The answer to a dedup hit names the result of the task that the first message's id names. After a redrive that is
+//     found where the task id was the message id, and else not: only the id is remembered.
 //   - A batch that is too large is refused message by message, field batch.
 //
 // Leases:

@@ -129,7 +129,7 @@ func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome 
 	}
 	q.stats.Duplicates++
 	o := fsm.Outcome{Duplicate: true, ID: d.first}
-	x, r := m.find(q, func(id fsm.ID, _ string) bool { return id == d.first })
+	_, x, r := m.named(q.name, idText(d.first))
 	if x != nil {
 		r = m.resultOfTask(q, x.task)
 	}
