@@ -353,9 +353,6 @@ func (n *Node) tearDown(ctx context.Context, polite bool) error {
 		if n.gossip != nil {
 			n.gossip.stop(false)
 		}
-		if n.group != nil {
-			n.group.Raft().Shutdown()
-		}
 	}
 	n.wg.Wait()
 	// A store that fails now, or has failed, must not hold up who waits for raft to end.
