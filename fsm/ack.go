@@ -6,7 +6,10 @@ import "bytes"
 // nobody else has had the message.
 func (s *State) ack(op *Ack) Outcome {
 	slot, code := s.held(op.Token)
-	if slot == none && code == LeaseLost {
+	switch {
+	case code == Cancelled:
+		return s.answerCancelled(slot, true)
+	case slot == none && code == LeaseLost:
 		return s.ackAgain(op)
 	}
 	if code != OK {
@@ -49,12 +52,12 @@ func (s *State) ack(op *Ack) Outcome {
 			r.lease = op.Token.Lease
 			r.flags |= resultDuplicate
 		} else {
-			s.addTomb(q, m, op.Token.Lease)
+			s.addTomb(q, m, op.Token.Lease, tombDone)
 		}
 	case op.HasResult:
 		s.record(q, m, sd, nil, &op.Result, took, op.Token.Lease)
 	default:
-		s.addTomb(q, m, op.Token.Lease)
+		s.addTomb(q, m, op.Token.Lease, tombDone)
 	}
 	s.finish(q, slot)
 	for i := range op.Then {

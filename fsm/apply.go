@@ -43,6 +43,7 @@ func (fx *Effects) reset() {
 	fx.Outcomes, fx.OpEnd, fx.Leases = fx.Outcomes[:0], fx.OpEnd[:0], fx.Leases[:0]
 	fx.Ended, fx.Tasks, fx.Ready = fx.Ended[:0], fx.Tasks[:0], fx.Ready[:0]
 	fx.Purged, fx.Checkpoints, fx.More = fx.Purged[:0], fx.Checkpoints[:0], false
+	fx.Cancelled, fx.Results = fx.Cancelled[:0], fx.Results[:0]
 }
 
 // applyOp decodes and applies the current operation.
@@ -104,6 +105,12 @@ func (s *State) applyOp() {
 		d.Checkpoint(&op.checkpoint)
 		s.fx.Checkpoints = append(s.fx.Checkpoints, op.checkpoint.Nonce)
 		s.emit(Outcome{})
+	case opCancel:
+		d.Cancel(&op.cancel)
+		s.single(op.cancel.Request, func(o *Outcome) { *o = s.cancel(&op.cancel) })
+	case opReschedule:
+		d.Reschedule(&op.reschedule)
+		s.single(op.reschedule.Request, func(o *Outcome) { *o = s.reschedule(&op.reschedule) })
 	}
 }
 

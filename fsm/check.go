@@ -266,7 +266,10 @@ func (c *checker) messages() {
 		if m.state != StateDead {
 			bytes[m.queue] += int64(s.arena.Size(m.body))
 		}
-		if m.bits&hasTask != 0 && s.alive(m) {
+		if m.flags&flagCancelled != 0 && m.state != StateLeased {
+			c.bad("message %s in state %d is cancelled", m.id, m.state)
+		}
+		if m.bits&hasTask != 0 && m.flags&flagCancelled == 0 && s.alive(m) {
 			if at, ok := s.findTask(s.queues[m.queue], s.taskText(m)); !ok || at != slot {
 				c.bad("message %s is not found by its task id, or not alone", m.id)
 			}

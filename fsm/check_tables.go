@@ -57,6 +57,18 @@ func (c *checker) tables() {
 			c.bad("queue %q counts %d dedup keys, %d results of %d bytes, %d tombstones; a scan finds %d, %d of %d, %d", q.meta.name,
 				t.dedups, t.results, t.resultBytes, t.tombs, dedups[slot], results[slot], bytes[slot], tombs[slot])
 		}
+		listed, place := int64(0), uint64(0)
+		q.order.after(0, func(seq uint64, at int32) bool {
+			if seq <= place || !s.results.Live(at) || s.results.Get(at).seq != seq || s.results.Get(at).queue != slot {
+				c.bad("queue %q lists result %d after %d, which is not its own", q.meta.name, seq, place)
+			}
+			place = seq
+			listed++
+			return true
+		})
+		if listed != t.results {
+			c.bad("queue %q lists %d results of %d", q.meta.name, listed, t.results)
+		}
 		if t.tombs > s.lim.tombstones {
 			c.bad("queue %q has %d tombstones, want at most %d", q.meta.name, t.tombs, s.lim.tombstones)
 		}

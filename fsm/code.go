@@ -1,6 +1,7 @@
 package fsm
 
-// Code says how an operation ended. OK is success; every other code is a refusal: the operation changed nothing.
+// Code says how an operation ended. OK is success; every other code is a refusal: the operation changed nothing, but for
+// Cancelled, which ends the lease of an ack, nack or release all the same.
 // Numbers are part of the log and snapshot formats (outcomes are remembered by request id) and are only ever added.
 type Code uint8
 
@@ -11,7 +12,7 @@ const (
 	NotFound           Code = 2 // no such queue, message, task or dead letter
 	AlreadyExists      Code = 3 // task id taken, dedup key with other content, other result recorded
 	LeaseLost          Code = 4 // the token is not the valid one
-	Cancelled          Code = 5 // reserved for the cancel operation
+	Cancelled          Code = 5 // the task was cancelled
 	QueueFull          Code = 6 // a limit of the queue is reached; Outcome.Field says which table
 	Overloaded         Code = 7 // a limit of the group is reached (sessions, queues)
 	FailedPrecondition Code = 8 // the object's state does not allow it
@@ -54,4 +55,7 @@ const (
 	FieldError
 	FieldBatch
 	FieldTasks // live messages a queue may hold (format limit)
+
+	// Of operations on tasks by their id.
+	FieldMaxWait Field = 60
 )

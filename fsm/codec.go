@@ -51,7 +51,7 @@ const (
 	opDeadDelete
 	opDeadPurge
 	opCheckpoint
-	opEnd // one past the last
+	opEnd = 80 // above every number; those in between that have no name are unknown
 )
 
 // Counts that the format itself allows, so that an entry cannot demand much more memory than its own size. They lie
@@ -87,6 +87,7 @@ var opNames = [opEnd]string{
 	opSetQueue: "SetQueue", opDeleteQueue: "DeleteQueue", opPurgeQueue: "PurgeQueue", opEnqueue: "Enqueue", opLease: "Lease",
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
+	opCancel: "Cancel", opReschedule: "Reschedule",
 }
 
 // AppendEntryHeader begins an entry: format, now (log time, Unix ms) and shift (ms). The operations follow.
@@ -143,6 +144,10 @@ func CheckOp(op Op) error {
 			if err := message(&o.Then[i].Message); err != nil {
 				return err
 			}
+		}
+	case *Reschedule:
+		if o.When >= whenEnd {
+			return fmt.Errorf("%w: Reschedule has a time of kind %d, want less than %d", ErrOpLimit, o.When, whenEnd)
 		}
 	case *DeadRequeue:
 		if len(o.IDs) > formatIDs {
@@ -221,6 +226,10 @@ func AppendOp(b []byte, op Op) []byte {
 		b = appendBytes(appendRequest(b, &o.Request), o.Queue)
 	case *Checkpoint:
 		b = binary.LittleEndian.AppendUint64(b, o.Nonce)
+	case *Cancel:
+		b = appendCancel(b, o)
+	case *Reschedule:
+		b = appendReschedule(b, o)
 	default:
 		panic(fmt.Sprintf("fsm: no encoding for operation %T", op))
 	}

@@ -44,6 +44,8 @@ type Decoder struct {
 		deadDelete  DeadDelete
 		deadPurge   DeadPurge
 		checkpoint  Checkpoint
+		cancel      Cancel
+		reschedule  Reschedule
 	}
 }
 
@@ -82,8 +84,8 @@ func (d *Decoder) Next() bool {
 		return false
 	}
 	d.op = d.data[d.pos]
-	if d.op == 0 || d.op >= opEnd {
-		d.fail("operation %d is unknown, this build reads 1 to %d", d.op, opEnd-1)
+	if d.op >= opEnd || opNames[d.op] == "" {
+		d.fail("operation %d is unknown to this build", d.op)
 		return false
 	}
 	d.pos++

@@ -248,6 +248,10 @@ func (d *Decoder) Skip() {
 		d.DeadPurge(&s.deadPurge)
 	case opCheckpoint:
 		d.Checkpoint(&s.checkpoint)
+	case opCancel:
+		d.Cancel(&s.cancel)
+	case opReschedule:
+		d.Reschedule(&s.reschedule)
 	}
 	d.scan = false
 }
@@ -291,6 +295,10 @@ func (d *Decoder) value() Op {
 		return read(d.DeadPurge)
 	case opCheckpoint:
 		return read(d.Checkpoint)
+	case opCancel:
+		return read(d.Cancel)
+	case opReschedule:
+		return read(d.Reschedule)
 	}
 	panic("fsm: no value for an operation that Next let through")
 }

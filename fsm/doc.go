@@ -30,12 +30,13 @@
 //	   └─side──▶ side 88 B: due, ttl, lease, attempts, how the last lease ended ──history──▶ arena
 //	                │ heapPos: the queue's due heap (T) or lease heap (lease time)
 //	                ├ older, newer: the consumer's leases           └ worker (shared text)
-//	queue ── ready[0..9] lists, released heap, due, leases, dedups, results heaps, dead list, tombstone list
+//	queue ── ready[0..9] lists, released heap, due, leases, dedups, results heaps, results in order, dead list, tombstone list
 //	clocks ─ one heap of queues for each kind of end, by the earliest in each
 //
 // A message that is only queued is its record, its blob and a slot in the id index. It gets a side when it is delayed, given a
 // ttl, leased or dead, and keeps it: the side remembers the last token and how that lease ended, which is what makes repeated
-// acks and nacks answerable. A message that is done becomes a result or a tombstone. Its task is found by message id, or by
+// acks and nacks answerable. A message that is done becomes a result or a tombstone, one that is cancelled a tombstone. Where it
+// is out then, its record stays, flagged, for its lease alone: everyone but the holder of the token finds the tombstone. Its task is found by message id, or by
 // (queue, task id) where one was given: the default task id is the message id and is in no second index. A redriven message
 // keeps its task id; where that was its first id, it is found by that too.
 //
@@ -60,7 +61,7 @@
 //	table          ends                         maximum                         when full
 //	dedup keys     window, last ms included     dedup_max_keys                  queue_full, FieldDedup
 //	results        result_ttl_ms                max_results_bytes               enqueue, push: queue_full, FieldResults
-//	tombstones     TombstoneMillis              MaxTombstones a queue           the oldest goes, counted
+//	tombstones     TombstoneMillis              MaxTombstones a queue           the oldest goes, counted (done and cancelled)
 //	sessions       SessionIdleMillis idle       MaxSessions, MaxSessionBytes    overloaded, FieldSessions
 //	outcomes       low passes                   RequestWindow; MaxSessionBytes  invalid_argument; overloaded
 //	dead letters   failed_at + retention now    max_dead                        queue_full, FieldDead, or the oldest goes
@@ -102,6 +103,21 @@
 //
 // The tombstone of a redriven task is found by (queue, task id) and by its last message id, not by its first without the
 // queue: 64 bytes hold no third name.
+//
+// Cancelling a task that has ended otherwise, dead letters included, is failed_precondition: it has one end. Cancelling again
+// is the same success. The task id of a cancelled task is free when its tombstone goes, also where its lease is still out.
+//
+// An extend that is answered cancelled ends nothing: the worker is still at it, and the slot is its until it says otherwise or
+// the deadline, which no extend moves any more. After a repeated pull cancelled leases are not handed out again.
+//
+// A rescheduled or replaced message is scheduled or ready, also where it was retrying: it gives up its place, its head of an
+// ordered group with it. Attempts, history, ttl and dedup key are the message's and stay. A replaced body voids the last
+// token, since a late ack would end work that nobody has done; another time alone does not.
+//
+// A debounce's longest wait counts from the enqueue of the message at hand: a redriven one's from its requeue.
+//
+// Results are listed by a row of chunks that restore makes anew, not by an ordered heap: results end in the order of their
+// retention, which options change, and are read in the order of recording.
 //
 // Digest is the hash of the snapshot's bytes: one canonical order to keep right, not two.
 //

@@ -144,8 +144,12 @@ func (s *State) unlease(q *queue, slot int32, end leaseEnd) {
 
 // expire ends a lease at its deadline: a failed attempt.
 func (s *State) expire(q *queue, slot int32) {
-	s.unlease(q, slot, endExpiry)
 	s.tallies.Mut(q.slot).expired++
+	if s.messages.Get(slot).flags&flagCancelled != 0 {
+		s.endCancelled(slot, endExpiry)
+		return
+	}
+	s.unlease(q, slot, endExpiry)
 	s.failed(q, slot, errLeaseExpired, -1, false)
 }
 

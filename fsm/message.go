@@ -26,7 +26,9 @@ type message struct {
 const (
 	flagReleased uint8 = 1 << iota
 	flagPushed         // a result was pushed while it could not end the message: its task may have one already
-	flagLocal    = flagReleased
+	flagLocal          = flagReleased
+	// flagCancelled: its task was cancelled while it was out; the lease is all that is left of it.
+	flagCancelled uint8 = 1 << 7
 )
 
 // side is what a message has once it is delayed, leased, given a ttl or dead.
@@ -59,6 +61,7 @@ const (
 	endNackDead                    // then dead
 	endRelease                     //
 	endReleaseDead                 // the release cost the last attempt
+	endReplaced                    // and then the message was given another body: no token is good
 )
 
 // newSide gives a message its side.
@@ -97,11 +100,11 @@ func (s *State) alive(m *message) bool {
 	return m.gen == t.liveGen
 }
 
-// findTask is the message that carries an explicit task id in a queue.
+// findTask is the message that carries an explicit task id in a queue. One that is cancelled carries its task no more.
 func (s *State) findTask(q *queue, task []byte) (int32, bool) {
 	return s.byTask.Find(s.hashTask(q, task), func(v int32) bool {
 		m := s.messages.Get(v)
-		return m.queue == q.slot && string(s.taskText(m)) == string(task) && s.alive(m)
+		return m.queue == q.slot && m.flags&flagCancelled == 0 && string(s.taskText(m)) == string(task) && s.alive(m)
 	})
 }
 
@@ -110,7 +113,7 @@ func (s *State) findOrigin(id ID) (int32, bool) {
 	return s.byOrigin.Find(hashID(id), func(v int32) bool {
 		m := s.messages.Get(v)
 		task, ok := ParseIDBytes(s.taskText(m))
-		return ok && task == id && s.alive(m)
+		return ok && task == id && m.flags&flagCancelled == 0 && s.alive(m)
 	})
 }
 

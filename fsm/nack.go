@@ -3,7 +3,11 @@ package fsm
 // nack ends a lease with failure. Its repeat gets the first answer as long as the message is not leased again.
 func (s *State) nack(op *Nack) Outcome {
 	slot, code := s.held(op.Token)
-	if code != OK {
+	switch code {
+	case OK:
+	case Cancelled:
+		return s.answerCancelled(slot, true)
+	default:
 		return refuse(code, FieldToken, 0)
 	}
 	if op.DelayMillis < -1 || op.DelayMillis > MaxDelayMillis {
@@ -69,7 +73,11 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 // extend sets a live lease's deadline to so much from now, never beyond the attempt's timeout.
 func (s *State) extend(op *Extend) Outcome {
 	slot, code := s.held(op.Token)
-	if code != OK {
+	switch code {
+	case OK:
+	case Cancelled:
+		return s.answerCancelled(slot, false)
+	default:
 		return refuse(code, FieldToken, 0)
 	}
 	m := s.messages.Get(slot)
@@ -99,7 +107,11 @@ func (s *State) extend(op *Extend) Outcome {
 // release gives a message back to its old place. It costs no attempt, but for those beyond a number of returns in a row.
 func (s *State) release(op *Release) Outcome {
 	slot, code := s.held(op.Token)
-	if code != OK {
+	switch code {
+	case OK:
+	case Cancelled:
+		return s.answerCancelled(slot, true)
+	default:
 		return refuse(code, FieldToken, 0)
 	}
 	m := s.messages.Get(slot)

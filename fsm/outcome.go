@@ -9,7 +9,7 @@ type Outcome struct {
 	Cancelled             bool  // extend: the task was cancelled
 	ID                    ID    // enqueue, requeue, session: the new id; duplicates and already_exists: the holder's
 	Millis                int64 // extend: milliseconds left; nack: the due time of the retry, Unix ms
-	Count                 int64 // purges: how many
+	Count                 int64 // purges: how many; cancel: 1 where it was out; reschedule: when it is due, Unix ms, 0 now
 	Limit                 int64 // refusals: the limit that was passed
 	HasResult             bool  // the task's recorded result is in State.Result(ID's task): ack/push/enqueue duplicates
 	Task                  ID    // with HasResult: message id under which the result is found
@@ -32,7 +32,7 @@ type LeaseEnd struct {
 	Expired  bool
 }
 
-// TaskEnd tells the leader that a task has reached its end (result recorded, done without one, dead, deleted), so that
+// TaskEnd tells the leader that a task has reached its end (result recorded, done without one, dead, cancelled, deleted), so that
 // it wakes who waits for it. Queue is a number, see State.QueueName.
 type TaskEnd struct {
 	Message  ID
@@ -50,8 +50,10 @@ type Effects struct {
 	Leases      []Leased
 	Ended       []LeaseEnd
 	Tasks       []TaskEnd
-	Ready       []uint32 // numbers of queues that gained ready messages, each once
-	More        bool     // due moves remain: propose the next tick at once
-	Purged      []uint32 // numbers of queues that a purge or deletion went over: whoever waits for a task of theirs must look again; Tasks does not list what went
-	Checkpoints []uint64 // nonces of Checkpoint operations in this entry
+	Ready       []uint32   // numbers of queues that gained ready messages, each once
+	More        bool       // due moves remain: propose the next tick at once
+	Purged      []uint32   // numbers of queues that a purge or deletion went over: whoever waits for a task of theirs must look again; Tasks does not list what went
+	Cancelled   []LeaseEnd // leases whose tasks were cancelled while they are out: they have not ended, their workers are to be told
+	Results     []uint32   // numbers of queues in which results were recorded, each once
+	Checkpoints []uint64   // nonces of Checkpoint operations in this entry
 }

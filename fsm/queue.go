@@ -26,6 +26,7 @@ type tally struct {
 	deadDropped, tombsDropped              int64
 	diedBy                                 [6]int64 // by DeadReason
 	leaseMillis                            int64
+	cancelled, rescheduled                 int64
 
 	tombHead, tombTail int32  // oldest and newest tombstone
 	liveGen, deadGen   uint32 // of the sets that a purge swaps
@@ -53,11 +54,14 @@ type queue struct {
 	leases    table.Heap // sides of leased messages, by deadline in lease time
 	dedups    table.Heap
 	results   table.Heap
+	order     resultOrder
 	dead      list // by (failed_at, id)
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
-	told      uint64   // index of the entry that last reported it ready
-	pending   struct { // what the ack being checked will add
+	told      uint64 // index of the entry that last reported it ready
+	// toldResult is that of the entry that last reported a result.
+	toldResult uint64
+	pending    struct { // what the ack being checked will add
 		messages, dedups int64
 	}
 }
@@ -122,6 +126,7 @@ func (s *State) emptyHeaps(q *queue) {
 	q.leases = table.Heap{Less: s.cmpLess[clockLease], Moved: s.moved.side}
 	q.dedups = table.Heap{Less: s.cmpLess[clockDedup]}
 	q.results = table.Heap{Less: s.cmpLess[clockResult]}
+	q.order = resultOrder{}
 }
 
 // nameAt is where a name is or would be in the sorted list.

@@ -171,7 +171,7 @@ func (p *player) options() (o QueueOptions) {
 
 func (p *player) op() Op {
 	d := p.d
-	switch d.n(28) {
+	switch d.n(33) {
 	case 0:
 		return &OpenSession{}
 	case 1:
@@ -218,6 +218,23 @@ func (p *player) op() Op {
 		return &PushResult{Request: p.request(), Queue: pick(d, [][]byte{[]byte("a"), nil, []byte("b")}), TaskID: p.task(), Kind: []byte("pk"), Result: p.result()}
 	case 25:
 		return &DeadRequeue{Request: p.request(), Queue: p.queue(), IDs: []ID{pick(d, p.ids), pick(d, p.ids)}}
+	case 27, 28, 29:
+		return &Cancel{Request: p.request(), Queue: pick(d, [][]byte{[]byte("a"), nil, []byte("b")}), TaskID: p.task()}
+	case 30, 31:
+		op := &Reschedule{
+			Request: p.request(), Queue: pick(d, [][]byte{[]byte("a"), nil, []byte("b")}), TaskID: p.task(),
+			When: When(d.n(int(whenEnd))), HasBody: d.n(2) == 0,
+		}
+		if op.HasBody {
+			op.Body, op.ContentType = make([]byte, d.n(40)), []byte(pick(d, []string{"", "text/html"}))
+		}
+		switch op.When {
+		case AfterDelay:
+			op.Time, op.MaxWaitMillis = int64(d.n(300)), pick(d, []int64{0, 0, 100, 400})
+		case AtTime:
+			op.Time = p.now + int64(d.n(300)) - 20
+		}
+		return op
 	case 26:
 		return &DeadDelete{Request: p.request(), Queue: p.queue(), IDs: []ID{pick(d, p.ids)}}
 	}
@@ -276,6 +293,7 @@ func (p *player) reads() {
 	}
 	for _, t := range p.tokens {
 		p.s.Lease(t, &d)
+		p.s.LeaseCancelled(t)
 	}
 	for _, id := range p.ids {
 		p.s.Task("", []byte(id.String()), &in)
@@ -292,6 +310,16 @@ func (p *player) reads() {
 		for st := StateScheduled; st <= StateRetrying; st++ {
 			p.s.Peek(n, st, pick(p.d, p.ids), func(*Info) bool { return true })
 		}
+		last := uint64(0)
+		p.s.Results(n, uint64(p.d.n(50)), nil, func(r *RecordedResult) bool {
+			if r.Seq <= last {
+				panic("results out of order")
+			}
+			last = r.Seq
+			return true
+		})
+		p.s.Results(n, 0, []byte("pk"), func(*RecordedResult) bool { return false })
+		p.s.QueueResult(n)
 		p.s.Dead(n, p.now-100, pick(p.d, p.ids), func(in *Info) bool { return p.s.DeadLetter(n, in.ID, in) })
 		return true
 	})

@@ -97,7 +97,8 @@ func (s *State) Consumers(f func(c Consumer, queue uint32, leases int) bool) {
 type MessageState uint8
 
 // States. Enqueue makes scheduled or ready; due moves make ready; a lease makes leased; nack and expiry make retrying or
-// dead; release makes ready; ack and push_result make done; requeue of a dead letter makes a new message.
+// dead; release makes ready; ack and push_result make done; cancel makes cancelled; reschedule makes scheduled or ready;
+// requeue of a dead letter makes a new message.
 const (
 	StateUnknown MessageState = iota
 	StateScheduled
@@ -165,6 +166,9 @@ func (s *State) info(slot int32, in *Info) {
 		ID: m.id, OriginalID: m.id, Queue: q.meta.name, TaskID: f.task, Kind: f.kind, ContentType: f.contentType, Key: f.key,
 		Headers: decodeHeaders(f.headers, in.Headers[:0]), Body: f.body, Priority: m.priority, State: m.state,
 		EnqueuedAt: m.enqueued, OriginalEnqueuedAt: m.enqueued, History: in.History[:0], policy: in.policy,
+	}
+	if m.flags&flagCancelled != 0 {
+		in.State = StateCancelled
 	}
 	if f.task == nil {
 		in.TaskID = AppendID(in.text[:0], m.id)
@@ -247,9 +251,17 @@ func (s *State) Task(queue string, task []byte, in *Info) (found bool) {
 		return true
 	case f.tomb != none:
 		t := s.tombs.Get(f.tomb)
+		if slot, out := s.findCancelled(t.id); out { // what is left of it tells more
+			s.info(slot, in)
+			in.EndedAt = t.end() - TombstoneMillis
+			return true
+		}
 		*in = Info{
 			ID: t.id, OriginalID: t.id, Queue: s.queues[t.queue].meta.name, State: StateDone, EndedAt: t.end() - TombstoneMillis,
 			Token: Token{Message: t.id, Lease: t.lease}, Headers: in.Headers[:0], History: in.History[:0], policy: in.policy,
+		}
+		if t.outcome() == tombCancelled {
+			in.State = StateCancelled
 		}
 		if in.TaskID = append([]byte(nil), task...); t.task == [16]byte{} {
 			in.TaskID = AppendID(in.text[:0], t.id)

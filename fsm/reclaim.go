@@ -36,6 +36,7 @@ func (s *State) reclaimTable(k, left int) int {
 			t := s.tallies.Mut(qs)
 			t.results--
 			t.resultBytes -= s.resultCost(s.results.Get(sl))
+			q.order.remove(s.results.Get(sl).seq)
 			s.dropResult(sl)
 		case clockTomb:
 			s.dropTomb(q)

@@ -55,20 +55,30 @@ func (rs *restorer) run() error {
 		return fmt.Errorf("%w: snapshot of T %d with shift %d, want 0 ≤ shift ≤ T ≤ %d", ErrFormat, h.Time, h.Shift, int64(MaxTime))
 	}
 	s.fx = &s.scratchFx
-	for want, read := range [...]func(){
-		rs.counters, rs.queues, rs.messages, rs.dedups, rs.results, rs.tombs, rs.sessions,
+	for _, want := range [...]struct {
+		number uint8
+		read   func()
+	}{
+		{sectionCounters, rs.counters},
+		{sectionQueues, rs.queues},
+		{sectionMessages, rs.messages},
+		{sectionDedups, rs.dedups},
+		{sectionResults, rs.results},
+		{sectionTombs, rs.tombs},
+		{sectionSessions, rs.sessions},
+		{sectionTasks, rs.taskTotals},
 	} {
 		number, ok := f.section()
-		if ok && number != uint8(want+1) {
-			f.fail("section %d, want %d", number, want+1)
+		if ok && number != want.number {
+			f.fail("section %d, want %d", number, want.number)
 		}
 		if f.err() == nil && !ok {
-			f.fail("snapshot ends before section %d", want+1)
+			f.fail("snapshot ends before section %d", want.number)
 		}
 		if f.err() != nil {
 			return f.err()
 		}
-		read()
+		want.read()
 		if f.err() != nil {
 			return f.err()
 		}
@@ -80,7 +90,7 @@ func (rs *restorer) run() error {
 		}
 	}
 	if number, ok := f.section(); ok {
-		f.fail("section %d is unknown, this build reads 1 to %d", number, sectionSessions)
+		f.fail("section %d is unknown to this build", number)
 	}
 	if f.err() != nil {
 		return f.err()
@@ -200,7 +210,8 @@ func (rs *restorer) messages() {
 			f.fail("message %s after %s", m.id, last)
 		case m.state < StateScheduled || m.state > StateDead || m.state == StateDone:
 			f.fail("message %s is in state %d", m.id, m.state)
-		case m.priority > MaxPriority || m.flags&^flagPushed != 0 || m.place > s.places || !validBlob(m.bits, blob):
+		case m.priority > MaxPriority || m.flags&^(flagPushed|flagCancelled) != 0 ||
+			m.flags&flagCancelled != 0 && m.state != StateLeased || m.place > s.places || !validBlob(m.bits, blob):
 			f.fail("message %s has fields out of range", m.id)
 		}
 		if f.err() != nil {
@@ -241,7 +252,7 @@ func (rs *restorer) side(slot int32) {
 		switch {
 		case f.err() != nil:
 			return
-		case attempts > 1<<16-1 || d.free > MaxFreeReturns || d.end > endReleaseDead:
+		case attempts > 1<<16-1 || d.free > MaxFreeReturns || d.end > endReplaced:
 			f.fail("message %s has a lease out of range", m.id)
 			return
 		case len(history) > 0 && !validHistory(history):
@@ -296,7 +307,7 @@ func (rs *restorer) side(slot int32) {
 func (rs *restorer) enter(q *queue, slot int32) {
 	s := rs.s
 	m, t := s.messages.Get(slot), s.tallies.Mut(q.slot)
-	if m.bits&hasTask != 0 && s.alive(m) {
+	if m.bits&hasTask != 0 && m.flags&flagCancelled == 0 && s.alive(m) {
 		if other, ok := s.findTask(q, s.taskText(m)); ok {
 			rs.f.fail("messages %s and %s have the same task id", s.messages.Get(other).id, m.id)
 			return

@@ -101,6 +101,10 @@ func (s *State) addResult(q *queue, r result, f *resultFields) int32 {
 	r.end = s.now + q.meta.options.ResultTTLMillis
 	*s.results.Mut(sl) = r
 	s.linkResult(q, sl)
+	if q.toldResult != s.index {
+		q.toldResult = s.index
+		s.fx.Results = append(s.fx.Results, q.meta.number)
+	}
 	return sl
 }
 
@@ -111,6 +115,7 @@ func (s *State) linkResult(q *queue, sl int32) {
 	t.results++
 	t.resultBytes += s.resultCost(r)
 	q.results.Push(r.end, sl)
+	q.order.add(r.seq, sl)
 	s.clockFix(clockResult, q)
 }
 
@@ -224,6 +229,9 @@ func (s *State) pushResult(op *PushResult) (o Outcome) {
 		r := s.results.Get(f.result)
 		return Outcome{Duplicate: true, HasResult: true, ID: r.id, Task: r.id}
 	case f.tomb != none:
+		if s.tombs.Get(f.tomb).outcome() == tombCancelled {
+			return refuse(Cancelled, FieldTaskID, 0)
+		}
 		return Outcome{Duplicate: true, ID: s.tombs.Get(f.tomb).id}
 	case f.message != none:
 		return s.pushOn(f.message, op)

@@ -291,7 +291,7 @@ func (s *State) leaseAgain(op *Lease, o *Outcome) {
 		if sd.lease.Compare(last) > 0 {
 			break
 		}
-		if sd.lease.Compare(first) < 0 {
+		if sd.lease.Compare(first) < 0 || s.messages.Get(sd.message).flags&flagCancelled != 0 {
 			continue
 		}
 		s.fx.Leases = append(s.fx.Leases, Leased{

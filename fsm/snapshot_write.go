@@ -17,6 +17,8 @@ const (
 	sectionResults                   // in the order of recording
 	sectionTombs                     // by queue number, then oldest first
 	sectionSessions                  // by id, each with its outcomes by number
+
+	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
 )
 
 // WriteTo writes the snapshot: versioned, checksummed, streamed in canonical order. It returns the bytes written.
@@ -64,6 +66,10 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 			v.writeSession(f, s)
 			return f.err() == nil
 		})
+	f.section(sectionTasks)
+	for _, slot := range queues {
+		v.writeTaskTotals(f, slot)
+	}
 	return f.close()
 }
 

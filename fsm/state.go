@@ -115,6 +115,8 @@ type opScratch struct {
 	deadPurge   DeadPurge
 	checkpoint  Checkpoint
 	open        OpenSession
+	cancel      Cancel
+	reschedule  Reschedule
 }
 
 // New makes the empty state of a group.

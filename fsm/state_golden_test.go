@@ -58,7 +58,27 @@ func goldenRig(t testing.TB) *rig {
 	r.put(text("dead again"))
 	r.ok(&Nack{Token: r.lease1(), Permanent: true})
 	r.lease(2)
+	goldenTasks(r)
 	return r
+}
+
+// goldenTasks cancels, moves and changes tasks in every state that the rig can bring about.
+func goldenTasks(r *rig) {
+	q := []byte("tasks")
+	r.ok(&CreateQueue{Name: q})
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		m := text(id)
+		m.TaskID = []byte(id)
+		r.ok(&Enqueue{Queue: q, Messages: []Message{m}})
+	}
+	r.ok(&Lease{Queue: q, Consumer: someone, Worker: []byte("w"), Max: 2, LeaseMillis: 60_000})
+	leased := append([]Leased(nil), r.fx.Leases...)
+	for _, id := range []string{"a", "b", "c"} {
+		r.ok(&Cancel{Queue: q, TaskID: []byte(id)})
+	}
+	r.refused(&Release{Token: leased[1].Token}, Cancelled, FieldToken)
+	r.ok(&Reschedule{Queue: q, TaskID: []byte("d"), When: AfterDelay, Time: 7000, MaxWaitMillis: 5000})
+	r.ok(&Reschedule{Queue: q, TaskID: []byte("e"), When: AtTime, Time: r.now + 100, HasBody: true, Body: []byte("E"), ContentType: []byte("text/x")})
 }
 
 // TestGoldenStates replays a log of an earlier build and compares digests at each entry and the snapshot at the end. The

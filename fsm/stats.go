@@ -20,7 +20,8 @@ type QueueStats struct {
 	// Totals.
 	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, Refused, DeadDropped, TombstonesDropped int64
 	DiedByReason                                                                                          [6]int64 // by DeadReason
-	LeaseMillisSum                                                                                        int64    // Σ over acks of T(ack) − T(lease), ms
+	Cancelled, Rescheduled                                                                                int64
+	LeaseMillisSum                                                                                        int64 // Σ over acks of T(ack) − T(lease), ms
 }
 
 // QueueNumber is the number of an existing queue. Numbers are never given twice.
@@ -89,7 +90,7 @@ func (s *State) Stats(n uint32) QueueStats {
 		Results:          t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
 		Redriven: t.redriven, Refused: t.refused, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
-		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis,
+		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis, Cancelled: t.cancelled, Rescheduled: t.rescheduled,
 	}
 }
 
@@ -139,7 +140,7 @@ func (s *State) Memory() Memory {
 		m.Tombstones += t.tombs
 		m.DedupKeys += t.dedups
 		q := s.queues[slot]
-		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes()
+		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes()
 	}
 	m.Garbage = int64(s.messages.Len()) - m.Messages - m.Dead
 	m.TableBytes += s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +

@@ -103,8 +103,13 @@ var tampered = []struct {
 	{"result sequence", func(r *rig) { firstOf(&r.s.results).seq = r.s.resultSeq + 1 }, "is past", "result"},
 	{"tombstone count", func(r *rig) { r.s.tallies.Mut(0).tombs++ }, "tombstones", ""},
 	{"tombstone id", func(r *rig) { firstOf(&r.s.tombs).id.Lo++ }, "tombstone of", ""},
-	{"tombstone outcome", func(r *rig) { firstOf(&r.s.tombs).ends++ }, "", "has outcome 2"},
+	{"tombstone outcome", func(r *rig) { firstOf(&r.s.tombs).ends |= 4 }, "", "has outcome 5"},
 	{"tombstone order", func(r *rig) { firstOf(&r.s.tombs).ends += 1 << 30 }, "", "out of order"},
+	{"cancelled, not out", func(r *rig) { r.s.messages.Mut(r.slotOf(StateScheduled)).flags |= flagCancelled }, "is cancelled", "fields out of range"},
+	{"lease's end", func(r *rig) { r.sideOf(StateDead).end = endReplaced + 1 }, "", "lease out of range"},
+	{"result not listed", func(r *rig) { r.s.queues[firstOf(&r.s.results).queue].order = resultOrder{} }, "lists 0 results", ""},
+	{"result listed elsewhere", func(r *rig) { r.s.queues[firstOf(&r.s.results).queue].order.row()[0].slots[0] = 77 }, "not its own", ""},
+	{"task total", func(r *rig) { r.s.tallies.Mut(0).cancelled = -1 }, "", "totals of queue"},
 	{"tombstones over", func(r *rig) { r.s.lim.tombstones = 0 }, "want at most 0", ""},
 	{"session id", func(r *rig) { firstOf(&r.s.sessions).id.Lo++ }, "is not found", ""},
 	{"session count", func(r *rig) { firstOf(&r.s.sessions).count += 5000 }, "outcomes", "session"},
@@ -140,7 +145,7 @@ func TestTampered(t *testing.T) {
 	for _, c := range tampered {
 		t.Run(c.name, func(t *testing.T) {
 			r := goldenRig(t)
-			if r.s.tombs.Len() < 2 {
+			if r.s.tallies.Get(0).tombs < 2 {
 				r.ok(&Ack{Token: r.info(r.s.messages.Get(r.slotOf(StateLeased)).id).Token})
 				r.tick(1)
 				r.put(text("x"))

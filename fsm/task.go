@@ -38,7 +38,7 @@ func (s *State) resolve(q *queue, task []byte, strict bool) found {
 	}
 	if !f.any() {
 		if slot, ok := s.find(id); ok {
-			if m := s.messages.Get(slot); (q == nil || m.queue == q.slot) && (!strict || m.bits&hasTask == 0) {
+			if m := s.messages.Get(slot); (q == nil || m.queue == q.slot) && (!strict || m.bits&hasTask == 0) && m.flags&flagCancelled == 0 {
 				f.message = slot
 			}
 		}

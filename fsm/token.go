@@ -1,10 +1,15 @@
 package fsm
 
-// held finds the message of a token. code is OK when the token is that of the message's last lease; else NotFound or
-// LeaseLost, which is the answer.
+// held finds the message of a token. code is OK when the token is that of the message's last lease; Cancelled when it is and
+// the task was cancelled, the message being out still or none; else NotFound or LeaseLost, which is the answer.
 func (s *State) held(t Token) (slot int32, code Code) {
 	slot, ok := s.find(t.Message)
 	if !ok {
+		if sl, ok := s.findTomb(t.Message); ok && !t.Lease.IsZero() {
+			if tm := s.tombs.Get(sl); tm.outcome() == tombCancelled && tm.lease == t.Lease {
+				return none, Cancelled
+			}
+		}
 		if s.remembered(t.Message) {
 			return none, LeaseLost
 		}
@@ -17,6 +22,9 @@ func (s *State) held(t Token) (slot int32, code Code) {
 	sd := s.sides.Get(m.side)
 	if sd.lease.IsZero() || sd.lease != t.Lease || t.Lease.Epoch() < s.epoch {
 		return slot, LeaseLost
+	}
+	if m.flags&flagCancelled != 0 {
+		return slot, Cancelled
 	}
 	return slot, OK
 }

@@ -2,7 +2,7 @@ package fsm
 
 import "github.com/quorate/quorate/fsm/table"
 
-// tombstone remembers a task that was done without a result: 64 bytes.
+// tombstone remembers a task that was done without a result, or cancelled: 64 bytes.
 type tombstone struct {
 	id, lease ID
 	task      [16]byte // hash of (queue, task id); zero where the message id is the task id
@@ -12,12 +12,17 @@ type tombstone struct {
 }
 
 // Outcomes of a tombstone. Numbers are part of the snapshot format.
-const tombDone = 1
+const (
+	tombDone      = 1
+	tombCancelled = 2
+)
 
 func (t *tombstone) end() int64 { return int64(t.ends >> 8) }
 
-// addTomb remembers a message that is done; the queue's oldest goes if there are too many.
-func (s *State) addTomb(q *queue, m *message, lease ID) {
+func (t *tombstone) outcome() uint8 { return uint8(t.ends) }
+
+// addTomb remembers a message that is done or cancelled; the queue's oldest goes if there are too many.
+func (s *State) addTomb(q *queue, m *message, lease ID, outcome uint8) {
 	t := s.tallies.Mut(q.slot)
 	if t.tombs >= s.lim.tombstones {
 		s.dropTomb(q)
@@ -26,7 +31,7 @@ func (s *State) addTomb(q *queue, m *message, lease ID) {
 	sl := s.tombs.Alloc()
 	*s.tombs.Mut(sl) = tombstone{
 		id: m.id, lease: lease, task: s.taskHash(q, m),
-		ends: uint64(s.now+TombstoneMillis)<<8 | tombDone, queue: q.slot,
+		ends: uint64(s.now+TombstoneMillis)<<8 | uint64(outcome), queue: q.slot,
 	}
 	s.linkTomb(q, sl)
 }

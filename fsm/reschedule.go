@@ -1,0 +1,100 @@
+package fsm
+
+// reschedule gives a task that waits another time, body or both. It leaves where it stood, its order group too, and takes a
+// new place when it is ready, which is at once where its time has come. Its id, attempts, ttl and history stay.
+func (s *State) reschedule(op *Reschedule) Outcome {
+	if o := s.checkReschedule(op); o.Code != OK {
+		return o
+	}
+	f, o := s.target(op.Queue, op.TaskID)
+	if o.Code != OK {
+		return o
+	}
+	if f.result != none || f.message == none {
+		return refuse(FailedPrecondition, FieldTaskID, 0)
+	}
+	slot := f.message
+	m := s.messages.Get(slot)
+	if m.state != StateScheduled && m.state != StateReady && m.state != StateRetrying {
+		return refuse(FailedPrecondition, FieldTaskID, 0)
+	}
+	q := s.queues[m.queue]
+	due := s.now
+	switch {
+	case op.When == AtTime:
+		due = op.Time
+	case op.When == AfterDelay:
+		due += op.Time
+		if op.MaxWaitMillis > 0 {
+			due = min(due, m.enqueued+op.MaxWaitMillis)
+		}
+	case m.state != StateReady:
+		due = s.sides.Get(m.side).due
+	}
+	s.detach(q, slot, endNone)
+	if op.HasBody {
+		s.replaceBody(q, slot, op)
+	}
+	t := s.tallies.Mut(q.slot)
+	t.rescheduled++
+	o.ID = s.messages.Get(slot).id
+	if due <= s.now {
+		s.becomeReady(q, slot)
+		return o
+	}
+	sl := s.newSide(slot)
+	s.sides.Mut(sl).due = due
+	m = s.messages.Mut(slot)
+	m.state, m.gen = StateScheduled, t.liveGen
+	t.scheduled++
+	s.duePush(q, sl)
+	o.Count = due
+	return o
+}
+
+// checkReschedule judges the operation's own fields.
+func (s *State) checkReschedule(op *Reschedule) Outcome {
+	switch {
+	case op.When == KeepTime && !op.HasBody:
+		return refuse(InvalidArgument, FieldDelay, 0)
+	case op.When == AfterDelay && (op.Time < 0 || op.Time > MaxDelayMillis):
+		return refuse(InvalidArgument, FieldDelay, MaxDelayMillis)
+	case op.When == AtTime && op.Time < 0:
+		return refuse(InvalidArgument, FieldDelay, 0)
+	case op.When == AtTime && op.Time-s.now > MaxDelayMillis:
+		return refuse(InvalidArgument, FieldDelay, MaxDelayMillis)
+	case op.MaxWaitMillis < 0 || op.MaxWaitMillis > MaxDelayMillis:
+		return refuse(InvalidArgument, FieldMaxWait, MaxDelayMillis)
+	case op.MaxWaitMillis > 0 && op.When != AfterDelay:
+		return refuse(InvalidArgument, FieldMaxWait, 0)
+	case len(op.Body) > MaxBodyBytes:
+		return refuse(TooLarge, FieldBody, MaxBodyBytes)
+	case !ValidText(op.ContentType, MaxContentType):
+		return refuse(InvalidArgument, FieldContentType, MaxContentType)
+	}
+	return Outcome{}
+}
+
+// replaceBody gives a detached message another body. A token of an earlier lease is good for nothing then: the work that it
+// stands for was another.
+func (s *State) replaceBody(q *queue, slot int32, op *Reschedule) {
+	m := s.messages.Mut(slot)
+	var f fields
+	f.parse(m.bits, s.arena.Get(m.body))
+	if len(op.ContentType) > 0 {
+		f.contentType = op.ContentType
+	}
+	meta, has := f.appendMeta(s.meta[:0])
+	s.meta = meta
+	t := s.tallies.Mut(q.slot)
+	t.bytes -= int64(s.arena.Size(m.body))
+	s.arena.Free(m.body)
+	m.bits = has
+	m.body = s.arena.PutParts(owner(ownMessage, slot), meta, op.Body) // no meta: the body alone
+	t.bytes += int64(s.arena.Size(m.body))
+	if m.side != none {
+		if sd := s.sides.Get(m.side); !sd.lease.IsZero() {
+			s.sides.Mut(m.side).end = endReplaced
+		}
+	}
+}
