@@ -311,14 +311,13 @@ func (p *player) reads() {
 			p.s.Peek(n, st, pick(p.d, p.ids), func(*Info) bool { return true })
 		}
 		last := uint64(0)
-		p.s.Results(n, uint64(p.d.n(50)), nil, func(r *RecordedResult) bool {
+		p.s.Results(n, uint64(p.d.n(50)), func(r *RecordedResult) bool {
 			if r.Seq <= last {
 				panic("results out of order")
 			}
 			last = r.Seq
 			return true
 		})
-		p.s.Results(n, 0, []byte("pk"), func(*RecordedResult) bool { return false })
 		p.s.QueueResult(n)
 		p.s.Dead(n, p.now-100, pick(p.d, p.ids), func(in *Info) bool { return p.s.DeadLetter(n, in.ID, in) })
 		return true

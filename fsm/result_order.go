@@ -147,8 +147,8 @@ func (s *State) QueueResult(n uint32) (seq uint64) {
 
 // Results lists a queue's results in the order of recording, those behind the place after, until f returns false. A place
 // older than what is kept is the beginning. A call looks at no more than ListLimit of them; where that ends it, partial is
-// the place to go on behind, else it is 0. kind, where given, is the only one that f gets.
-func (s *State) Results(n uint32, after uint64, kind []byte, f func(*RecordedResult) bool) (partial uint64) {
+// the place to go on behind, else it is 0.
+func (s *State) Results(n uint32, after uint64, f func(*RecordedResult) bool) (partial uint64) {
 	q := s.byNumber(n)
 	if q == nil {
 		return 0
@@ -165,12 +165,6 @@ func (s *State) Results(n uint32, after uint64, kind []byte, f func(*RecordedRes
 		rec := s.results.Get(slot)
 		if !s.keeps(rec) {
 			return true
-		}
-		if len(kind) > 0 {
-			var rf resultFields
-			if rf.parse(s.arena.Get(rec.blob)); string(rf.kind) != string(kind) {
-				return true
-			}
 		}
 		s.fillResult(slot, &r)
 		return f(&r)

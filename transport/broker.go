@@ -29,6 +29,7 @@ type Group interface {
 	Read(ctx context.Context, stale bool, fn func(*fsm.State)) (group.Stamp, *group.Error)
 	Attach(session fsm.ID, c group.Conn) (Session, *group.Error)
 	WaitTask(ctx context.Context, queue string, task []byte) *group.Error
+	WaitResult(ctx context.Context, queue string, after uint64) *group.Error
 	Verify(ctx context.Context) (uint64, []group.NodeDigest, group.Stamp, *group.Error)
 }
 

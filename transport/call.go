@@ -127,6 +127,10 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at})
 	case wire.TypeExtend:
 		c.appendFrame(wire.TypeExtended, k.tag, &wire.Extended{LeaseLeftMillis: o.Millis, Cancelled: o.Cancelled, At: at})
+	case wire.TypeTaskCancel:
+		c.appendFrame(wire.TypeTaskCancelled, k.tag, &wire.TaskCancelled{ID: o.ID.String(), Out: o.Count > 0, Duplicate: o.Duplicate, At: at})
+	case wire.TypeTaskReschedule:
+		c.appendFrame(wire.TypeTaskScheduled, k.tag, &wire.TaskScheduled{ID: o.ID.String(), DueAt: o.Count, At: at})
 	case wire.TypeQueuePurge, wire.TypeDeadPurge:
 		c.appendFrame(wire.TypeCounted, k.tag, &wire.Counted{Count: o.Count, At: at})
 	default:

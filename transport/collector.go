@@ -18,6 +18,7 @@ type queueCollector struct {
 	bytes, oldest, results, resultBytes, dedup   *prometheus.Desc
 	enqueued, acked, nacked, died, expired, dups *prometheus.Desc
 	redriven, refused, deadDropped               *prometheus.Desc
+	cancelled, rescheduled                       *prometheus.Desc
 	queues, unexported, memory, records          *prometheus.Desc
 	leading                                      *prometheus.Desc
 }
@@ -47,6 +48,8 @@ func newQueueCollector(s *Server) *queueCollector {
 		redriven:    d("queue_redriven_total", "Dead letters made live again.", "queue"),
 		refused:     d("queue_refused_total", "Enqueues refused by a limit of the queue.", "queue"),
 		deadDropped: d("queue_dead_dropped_total", "Dead letters dropped because the table was full.", "queue"),
+		cancelled:   d("queue_cancelled_total", "Tasks that were cancelled.", "queue"),
+		rescheduled: d("queue_rescheduled_total", "Times that a waiting task was given another time or body.", "queue"),
 		queues:      d("queues", "Queues that exist."),
 		unexported:  d("queues_unexported", "Queues without series of their own, because there are too many."),
 		memory:      d("state_bytes", "Bytes held by the replicated state, on this node.", "part"),
@@ -59,7 +62,7 @@ func newQueueCollector(s *Server) *queueCollector {
 func (q *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		q.pending, q.leased, q.scheduled, q.retrying, q.dead, q.bytes, q.oldest, q.results, q.resultBytes, q.dedup,
-		q.enqueued, q.acked, q.nacked, q.died, q.expired, q.dups, q.redriven, q.refused, q.deadDropped,
+		q.enqueued, q.acked, q.nacked, q.died, q.expired, q.dups, q.redriven, q.refused, q.deadDropped, q.cancelled, q.rescheduled,
 		q.queues, q.unexported, q.memory, q.records, q.leading,
 	} {
 		ch <- d
@@ -144,6 +147,7 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 	}{
 		{q.enqueued, s.Enqueued}, {q.acked, s.Acked}, {q.nacked, s.Nacked}, {q.expired, s.Expired}, {q.dups, s.Duplicates},
 		{q.redriven, s.Redriven}, {q.refused, s.Refused}, {q.deadDropped, s.DeadDropped},
+		{q.cancelled, s.Cancelled}, {q.rescheduled, s.Rescheduled},
 	} {
 		send(c.d, prometheus.CounterValue, float64(c.v))
 	}

@@ -141,6 +141,21 @@ func (c *conn) LeaseGone(sub uint32, tokens []fsm.Token) {
 	}
 }
 
+// LeaseCancelled tells the client which of its leases are of cancelled tasks.
+func (c *conn) LeaseCancelled(sub uint32, tokens []fsm.Token) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(tokens) > 0 {
+		n := min(len(tokens), wire.MaxTokens)
+		g := wire.LeaseCancelled{Sub: sub, Tokens: make([]string, n)}
+		for i, t := range tokens[:n] {
+			g.Tokens[i] = t.String()
+		}
+		c.appendFrame(wire.TypeLeaseCancelled, 0, &g)
+		tokens = tokens[n:]
+	}
+}
+
 // Redirect is the group's word that the session is over here: leadership was lost, this node stops, or another connection
 // has attached the session, and then this one is closed.
 func (c *conn) Redirect(leader, reason string) {

@@ -31,7 +31,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldDedupKey: "dedup_key", fsm.FieldDelay: "delay_ms", fsm.FieldTTL: "ttl_ms", fsm.FieldTimeout: "timeout_ms",
 	fsm.FieldRetry: "retry", fsm.FieldLease: "lease_ms", fsm.FieldMax: "max", fsm.FieldWorker: "worker",
 	fsm.FieldRequest: "request", fsm.FieldResult: "result", fsm.FieldThen: "then", fsm.FieldOptions: "options",
-	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages",
+	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
 }
 
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
@@ -101,7 +101,7 @@ func notFound(k *call, o *fsm.Outcome) string {
 		if o.Field != fsm.FieldQueue {
 			return fmt.Sprintf("queue %q has no such dead letter", k.queue)
 		}
-	case wire.TypeResultPush:
+	case wire.TypeResultPush, wire.TypeTaskCancel, wire.TypeTaskReschedule:
 		if o.Field != fsm.FieldQueue {
 			return "no such task: it was deleted, or ended longer ago than ends are remembered; a task id of your own needs its queue"
 		}
@@ -162,6 +162,10 @@ func overloaded(o *fsm.Outcome) string {
 
 func precondition(k *call, o *fsm.Outcome) string {
 	switch {
+	case k.kind == wire.TypeTaskCancel:
+		return "the task has ended: it is done or dead, and has one end"
+	case k.kind == wire.TypeTaskReschedule:
+		return "the task does not wait: it is out, or has ended; only one that is scheduled, pending or retrying can be changed"
 	case k.kind == wire.TypeLease:
 		return "the messages that this request was given are not leased to it any more"
 	case fieldNames[o.Field] != "":

@@ -85,7 +85,7 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 		Totals: map[string]int64{
 			"enqueued": s.Enqueued, "acked": s.Acked, "nacked": s.Nacked, "expired": s.Expired, "dead": s.Died,
 			"duplicates": s.Duplicates, "redriven": s.Redriven, "refused": s.Refused, "dead_dropped": s.DeadDropped,
-			"tombstones_dropped": s.TombstonesDropped,
+			"tombstones_dropped": s.TombstonesDropped, "cancelled": s.Cancelled, "rescheduled": s.Rescheduled,
 		},
 	}
 	for reason, name := range reasons {

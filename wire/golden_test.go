@@ -132,6 +132,18 @@ func examples() []example {
 			{ID: "n2", Error: "not reached"}}, At: at}},
 		{"cluster_transfer", TypeClusterTransfer, 38, &ClusterTransfer{Node: "n2"}},
 		{"cluster_remove", TypeClusterRemove, 39, &ClusterRemove{Node: "n3"}},
+		{"task_cancel", TypeTaskCancel, 40, &TaskCancel{Task: TaskRef{Queue: "orders", TaskID: "t-1"}, Request: Request{Number: 19, Low: 19}}},
+		{"task_cancelled", TypeTaskCancelled, 40, &TaskCancelled{ID: exampleID, Out: true, At: at}},
+		{"task_cancelled, again", TypeTaskCancelled, 40, &TaskCancelled{ID: exampleID, Duplicate: true, At: at}},
+		{"task_reschedule, debounced", TypeTaskReschedule, 41, &TaskReschedule{Task: TaskRef{TaskID: exampleID}, DelayMillis: ptr(int64(0)), MaxWaitMillis: 60000,
+			Request: Request{Number: 20, Low: 20}}},
+		{"task_reschedule, at a time with another body", TypeTaskReschedule, 42, &TaskReschedule{Task: TaskRef{Queue: "orders", TaskID: "t-1"},
+			EnqueueAt: exampleTime, Replace: &Replacement{Body: Bytes("new"), ContentType: "text/plain"}, Request: Request{Number: 21, Low: 21}}},
+		{"task_scheduled", TypeTaskScheduled, 42, &TaskScheduled{ID: exampleID, DueAt: exampleTime, At: at}},
+		{"lease_cancelled", TypeLeaseCancelled, 0, &LeaseCancelled{Sub: 1, Tokens: []string{exampleToken}}},
+		{"result_list", TypeResultList, 43, &ResultList{Queue: "orders", Kind: "ship", After: 70, Limit: 10, WaitMillis: 30000, Stale: true}},
+		{"result_list, from now", TypeResultList, 44, &ResultList{Queue: "orders", Last: true}},
+		{"results", TypeResults, 43, &Results{Results: []Recorded{{Position: 71, Result: *recorded, EndsAt: exampleTime + 86400000}}, Next: 71, More: true, At: at}},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -14,18 +15,25 @@ import (
 	"unicode"
 )
 
-// The tables of PROTOCOL.md are made from frame.go, its comments included, so that page and code cannot part. This
+// The tables of PROTOCOL.md are made from frame.go and frame_*.go, their comments included, so that page and code cannot part. This
 // test compares them; with -update it writes them.
 func TestProtocolPage(t *testing.T) {
 	page, err := os.ReadFile("PROTOCOL.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := parser.ParseFile(token.NewFileSet(), "frame.go", nil, parser.ParseComments)
+	names, err := filepath.Glob("frame_*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := describe(src)
+	d := &description{fields: map[string][]described{}}
+	for _, name := range append([]string{"frame.go"}, names...) {
+		src, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.describe(src)
+	}
 	for marker, text := range map[string]string{"types": d.types(t), "bodies": d.bodies(t), "codes": codeTable()} {
 		begin, end := "<!-- begin "+marker+" -->\n", "<!-- end "+marker+" -->"
 		i, j := bytes.Index(page, []byte(begin)), bytes.Index(page, []byte(end))
@@ -57,8 +65,7 @@ type description struct {
 
 type described struct{ name, text string }
 
-func describe(src *ast.File) *description {
-	d := &description{fields: map[string][]described{}}
+func (d *description) describe(src *ast.File) {
 	for _, decl := range src.Decls {
 		g, ok := decl.(*ast.GenDecl)
 		if !ok {
@@ -82,7 +89,6 @@ func describe(src *ast.File) *description {
 			}
 		}
 	}
-	return d
 }
 
 func line(c *ast.CommentGroup) string {

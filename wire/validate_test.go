@@ -50,6 +50,10 @@ func TestValidate(t *testing.T) {
 	options := func(o QueueOptions) *Fault { return o.Validate() }
 	sub := Subscribe{Sub: 1, Queue: "q", Credit: 1}
 	result := Result{Output: Bytes("r")}
+	change := func(r TaskReschedule) *Fault {
+		r.Task = TaskRef{Queue: "q", TaskID: "t"}
+		return r.Validate(mmb)
+	}
 	for _, c := range []struct {
 		name  string
 		fault *Fault
@@ -74,6 +78,29 @@ func TestValidate(t *testing.T) {
 		{"task id that only looks like a broker's", task("", "8ZZZZZZZZZZZZZZZZZZZZZZZZZ"), "queue: missing"},
 		{"task id missing", task("q", ""), "task_id: 0 bytes; 1 to 128"},
 		{"task id of 129", task("q", long(129)), "task_id: 129 bytes; 1 to 128"},
+
+		{"cancel", (&TaskCancel{Task: TaskRef{Queue: "q", TaskID: "t"}}).Validate(), ""},
+		{"cancel of no task", (&TaskCancel{Task: TaskRef{Queue: "q"}}).Validate(), "task_id: 0 bytes"},
+		{"cancel with a bad request", (&TaskCancel{Task: TaskRef{TaskID: exampleID}, Request: Request{Low: 2}}).Validate(), "request: low 2 without"},
+		{"reschedule now", change(TaskReschedule{DelayMillis: ptr(int64(0))}), ""},
+		{"reschedule in 366 days", change(TaskReschedule{DelayMillis: ptr(int64(MaxDelayMillis)), MaxWaitMillis: MaxDelayMillis}), ""},
+		{"reschedule to nothing", change(TaskReschedule{}), "delay_ms: missing; a new time"},
+		{"reschedule by a negative delay", change(TaskReschedule{DelayMillis: ptr(int64(-1))}), "delay_ms: -1; 0 to 31622400000"},
+		{"reschedule too far", change(TaskReschedule{DelayMillis: ptr(int64(MaxDelayMillis + 1))}), "delay_ms: 31622400001; 0 to"},
+		{"reschedule to before 1970", change(TaskReschedule{EnqueueAt: -1}), "enqueue_at: -1"},
+		{"reschedule twice", change(TaskReschedule{DelayMillis: ptr(int64(0)), EnqueueAt: 1}), "delay_ms: 0, with enqueue_at 1 too"},
+		{"wait without a delay", change(TaskReschedule{EnqueueAt: 1, MaxWaitMillis: 5}), "max_wait_ms: 5 without delay_ms"},
+		{"negative wait", change(TaskReschedule{DelayMillis: ptr(int64(0)), MaxWaitMillis: -1}), "max_wait_ms: -1; 1 to"},
+		{"long wait", change(TaskReschedule{DelayMillis: ptr(int64(0)), MaxWaitMillis: MaxDelayMillis + 1}), "max_wait_ms: 31622400001"},
+		{"replace by nothing", change(TaskReschedule{Replace: &Replacement{}}), ""},
+		{"replace by too much", change(TaskReschedule{Replace: &Replacement{Body: make([]byte, mmb+1)}}), "body: 1048577 bytes; max_message_bytes is 1048576"},
+		{"replace by a long type", change(TaskReschedule{Replace: &Replacement{ContentType: long(129)}}), "content_type: 129 bytes"},
+		{"results", (&ResultList{Queue: "q", Kind: long(128), After: 1, Limit: 1000, WaitMillis: MaxWaitMillis}).Validate(), ""},
+		{"results of no queue", (&ResultList{}).Validate(), "queue: a queue name of 0 bytes"},
+		{"results of a long kind", (&ResultList{Queue: "q", Kind: long(129)}).Validate(), "kind: 129 bytes"},
+		{"too many results", (&ResultList{Queue: "q", Limit: 1001}).Validate(), "limit: 1001; 0 to 1000"},
+		{"results after too long", (&ResultList{Queue: "q", WaitMillis: MaxWaitMillis + 1}).Validate(), "wait_ms: 600001"},
+		{"results from a place and from now", (&ResultList{Queue: "q", After: 4, Last: true}).Validate(), "after: 4, with last too"},
 
 		{"body at the limit", message(func(m *Message) { m.Body = make([]byte, mmb) }), ""},
 		{"body empty", message(func(m *Message) { m.Body = nil }), ""},

@@ -59,7 +59,9 @@ func (g *Group) apply(l *raft.Log) {
 		return
 	}
 	g.ended()
+	g.tellCancelled()
 	g.wakeTasks()
+	g.wakeResults()
 	for _, n := range g.fx.Ready {
 		if q := g.dispatch.queues[g.st.QueueName(n)]; q != nil {
 			q.number, q.known = n, true
@@ -186,13 +188,7 @@ func (g *Group) ended() {
 		if i+1 < len(ends) && ends[i+1].Expired && ends[i+1].Consumer == e.Consumer {
 			continue
 		}
-		var conn Conn
-		if sub != nil && !sub.dormant {
-			conn = sub.session.conn
-		} else if s := d.sessions[e.Consumer.Session]; s != nil && e.Consumer.Sub == 0 {
-			conn = s.conn
-		}
-		if conn != nil {
+		if conn := d.connOf(e.Consumer); conn != nil {
 			conn.LeaseGone(e.Consumer.Sub, d.gone)
 			g.flushes.add(conn)
 		}

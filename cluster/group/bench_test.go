@@ -113,8 +113,9 @@ func (w *worker) Deliver(_ uint32, st *fsm.State, l []fsm.Leased) bool {
 	return true
 }
 
-func (w *worker) LeaseGone(uint32, []fsm.Token) {}
-func (w *worker) Redirect(string, string)       { w.gone.Add(1) }
+func (w *worker) LeaseGone(uint32, []fsm.Token)      {}
+func (w *worker) LeaseCancelled(uint32, []fsm.Token) {}
+func (w *worker) Redirect(string, string)            { w.gone.Add(1) }
 
 func (w *worker) Complete(p *Proposal, _ *fsm.State, _ Stamp, _ []fsm.Outcome, _ []fsm.Leased, err *Error) {
 	w.mu.Lock()

@@ -324,6 +324,7 @@ type conn struct {
 	full      bool
 	got       map[uint32][]delivered
 	gone      []fsm.Token
+	cancelled []fsm.Token
 	redirects []string
 	flushes   int
 	changed   chan struct{}
@@ -347,6 +348,12 @@ func (c *conn) LeaseGone(_ uint32, tokens []fsm.Token) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone = append(c.gone, tokens...)
+}
+
+func (c *conn) LeaseCancelled(_ uint32, tokens []fsm.Token) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelled = append(c.cancelled, tokens...)
 }
 
 func (c *conn) Redirect(leader, reason string) {

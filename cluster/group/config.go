@@ -76,6 +76,7 @@ type Limits struct {
 	Subscriptions  int           // of all sessions; default 100,000
 	Pulls          int           // leases that wait for a message; default 20,000
 	TaskWaiters    int           // default 20,000
+	ResultWaiters  int           // calls that wait for a queue's next result; default 5,000
 	Readers        int           // reads that wait for the leader check; default 20,000
 	CacheBytes     int64         // of the log cache; default 32 MiB
 	SnapshotBytes  int64         // of log between two snapshots; default 128 MiB
@@ -101,6 +102,7 @@ func (l *Limits) defaults() {
 	set(&l.Subscriptions, 100_000)
 	set(&l.Pulls, 20_000)
 	set(&l.TaskWaiters, 20_000)
+	set(&l.ResultWaiters, 5_000)
 	set(&l.Readers, 20_000)
 	set(&l.CacheBytes, 32<<20)
 	set(&l.SnapshotBytes, 128<<20)

@@ -54,10 +54,11 @@ var (
 	errLost     = &Error{Code: CodeTimeout, Message: "leadership was lost after the request was proposed", Unknown: true}
 	errStore    = &Error{Code: CodeTimeout, Message: "the log failed after the request was proposed", Unknown: true}
 
-	errEncoding = &Error{Code: CodeInternal, Message: "the operation was not encoded as the log wants it; it was not proposed"}
-	errDetached = &Error{Code: CodeFailedPrecondition, Message: "the connection of this session is gone"}
-	errReplaced = &Error{Code: CodeFailedPrecondition, Message: "the session is attached to another connection"}
-	errSession  = &Error{Code: CodeSessionExpired, Message: "the session is unknown or has ended"}
-	errReadLate = &Error{Code: CodeTimeout, Message: "the deadline passed before leadership was confirmed"}
-	errWaitLate = &Error{Code: CodeTimeout, Message: "the task has not ended within the time given"}
+	errEncoding   = &Error{Code: CodeInternal, Message: "the operation was not encoded as the log wants it; it was not proposed"}
+	errDetached   = &Error{Code: CodeFailedPrecondition, Message: "the connection of this session is gone"}
+	errReplaced   = &Error{Code: CodeFailedPrecondition, Message: "the session is attached to another connection"}
+	errSession    = &Error{Code: CodeSessionExpired, Message: "the session is unknown or has ended"}
+	errReadLate   = &Error{Code: CodeTimeout, Message: "the deadline passed before leadership was confirmed"}
+	errResultLate = &Error{Code: CodeTimeout, Message: "no result was recorded within the time given"}
+	errWaitLate   = &Error{Code: CodeTimeout, Message: "the task has not ended within the time given"}
 )

@@ -35,6 +35,7 @@ type Group struct {
 	time         logTime       //
 	dispatch     dispatcher    //
 	flights      flights       //
+	recorded     recorded      // guarded by mu
 	tasks        tasks         //
 	serving      bool          // leader, past the barrier: all entries of earlier terms are applied
 	term         uint64        // of the leadership that serves
@@ -116,6 +117,7 @@ func New(cfg Config) (*Group, error) {
 	g.time.clock = cfg.Clock
 	g.dispatch.reset()
 	g.tasks.reset()
+	g.recorded.reset()
 	g.reads.init()
 	g.digests.init()
 	g.cache = NewLogCache(cfg.Logs, g.limits.CacheBytes)

@@ -128,6 +128,7 @@ func (g *Group) lose(why *Error, reason string) {
 	g.redirect(why, reason, &b)
 	g.pullNext = 0
 	g.tasks.failAll(why)
+	g.recorded.failAll(why)
 	g.dispatch.reset()
 	g.mu.Unlock()
 	if was {

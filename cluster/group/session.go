@@ -18,6 +18,9 @@ type Conn interface {
 	Deliver(sub uint32, st *fsm.State, l []fsm.Leased) (sent bool)
 	// LeaseGone names leases of a subscription (0: pulls) that ran out.
 	LeaseGone(sub uint32, tokens []fsm.Token)
+	// LeaseCancelled names leases of a subscription (0: pulls) whose tasks were cancelled. They are live until the worker's
+	// answer or their deadline.
+	LeaseCancelled(sub uint32, tokens []fsm.Token)
 	// Redirect ends the session here: leadership was lost, this node stops, or the session was attached anew ("replaced").
 	// leader is where to go, "" if not known yet. Nothing is delivered after it.
 	Redirect(leader string, reason string)
@@ -358,6 +361,7 @@ func (s *Session) reconcile(st *fsm.State, c *subscription, started, held []fsm.
 	}
 	clear(c.unstarted)
 	live := make(map[fsm.Token]struct{}, len(listed))
+	var cancelled []fsm.Token // while the worker was away
 	st.ConsumerLeases(c.consumer, func(t fsm.Token) bool {
 		_, leaving := d.releasing[t]
 		switch {
@@ -370,8 +374,15 @@ func (s *Session) reconcile(st *fsm.State, c *subscription, started, held []fsm.
 		default:
 			d.release(t)
 		}
+		if _, there := live[t]; there && st.LeaseCancelled(t) {
+			cancelled = append(cancelled, t)
+		}
 		return true
 	})
+	if len(cancelled) > 0 {
+		s.conn.LeaseCancelled(c.consumer.Sub, cancelled)
+		s.conn.Flush()
+	}
 	for _, list := range [][]fsm.Token{started, held} {
 		for _, t := range list {
 			if _, ok := live[t]; !ok {

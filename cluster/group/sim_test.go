@@ -105,6 +105,8 @@ func (c *simConn) Deliver(_ uint32, st *fsm.State, l []fsm.Leased) bool {
 
 func (c *simConn) LeaseGone(uint32, []fsm.Token) {}
 
+func (c *simConn) LeaseCancelled(uint32, []fsm.Token) {}
+
 func (c *simConn) Redirect(string, string) {
 	c.mu.Lock()
 	c.dead = true

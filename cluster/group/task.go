@@ -17,6 +17,7 @@ type tasks struct {
 type taskWaiter struct {
 	id    fsm.ID
 	hash  [16]byte
+	queue uint32
 	ended chan *Error // buffered: the end, nil, or why it is not known here
 	done  bool
 }
@@ -97,6 +98,17 @@ func (g *Group) wakeTasks() {
 			}
 		}
 	}
+	for _, n := range g.fx.Purged { // rare: all who wait are looked at, and those of the queue look again
+		var list []*taskWaiter
+		for _, ws := range t.byHash {
+			for _, w := range ws {
+				if w.queue == n {
+					list = append(list, w)
+				}
+			}
+		}
+		t.wake(list, nil)
+	}
 }
 
 // WaitTask returns nil when the task has ended: done, with a result or without, dead, or deleted; at once if it has. The
@@ -122,6 +134,7 @@ func (g *Group) WaitTask(ctx context.Context, queue string, task []byte) *Error 
 		case g.tasks.count >= g.limits.TaskWaiters:
 			refused = errWaiters
 		default:
+			w.queue, _ = st.QueueNumber([]byte(in.Queue))
 			w.id, w.hash = in.ID, fsm.HashTaskBytes([]byte(in.Queue), in.TaskID)
 			g.tasks.add(w)
 		}
