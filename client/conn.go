@@ -338,6 +338,13 @@ func (cn *conn) handle(f wire.Raw) error {
 		}
 		cn.c.gone(&g)
 		return nil
+	case wire.TypeLeaseCancelled:
+		var g wire.LeaseCancelled
+		if err := f.Decode(&g); err != nil {
+			return err
+		}
+		cn.c.cancelled(&g)
+		return nil
 	case wire.TypeRedirect:
 		var r wire.Redirect
 		if err := f.Decode(&r); err != nil {

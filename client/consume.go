@@ -66,7 +66,7 @@ func RetryAfter(err error, d time.Duration) error {
 
 // Handler does the work of one message. Nil acks, with the result if there is one; an error nacks, as Permanent,
 // RetryAfter and ErrRelease say; a panic nacks with its text. The context ends before the lease does, at the message's
-// timeout, and when a drain runs out of time; whatever the handler returns after the lease was lost is ignored, since the
+// timeout, when the task is cancelled (ErrCancelled is its cause), and when a drain runs out of time; whatever the handler returns after the lease was lost is ignored, since the
 // message may be with someone else by then.
 type Handler func(ctx context.Context, d *Delivery) (*Result, error)
 
@@ -247,7 +247,7 @@ func (k *consumer) untellLocked(ls []*lease) {
 		}
 		k.idle++
 		if l.lost != nil {
-			k.c.dropLeaseLocked(l)
+			k.dropLostLocked(l)
 			continue
 		}
 		l.state = leaseHeld
@@ -267,7 +267,7 @@ func (k *consumer) startLocked(l *lease) {
 		if l.lost == nil {
 			k.releaseLocked(l)
 		} else {
-			k.c.dropLeaseLocked(l)
+			k.dropLostLocked(l)
 		}
 		k.pumpLocked()
 		return
@@ -277,6 +277,16 @@ func (k *consumer) startLocked(l *lease) {
 	k.run <- l // has room: one for each worker
 }
 
+// dropLostLocked is done with a lost lease that no handler has any more. One whose task was cancelled is given back, so that
+// its place in the window does not wait for its deadline.
+func (k *consumer) dropLostLocked(l *lease) {
+	if errors.Is(l.lost, ErrCancelled) && l.state != leaseOver && l.state != leaseSettling && !k.c.closed {
+		k.releaseLocked(l)
+		return
+	}
+	k.c.dropLeaseLocked(l)
+}
+
 // loseLocked: a lease of the consumer is lost.
 func (k *consumer) loseLocked(l *lease, why error, rs *[]run) {
 	switch l.state {
@@ -284,7 +294,7 @@ func (k *consumer) loseLocked(l *lease, why error, rs *[]run) {
 		if i := slices.Index(k.held[k.heldHead:], l); i >= 0 {
 			k.held = slices.Delete(k.held, k.heldHead+i, k.heldHead+i+1)
 		}
-		k.c.dropLeaseLocked(l)
+		k.dropLostLocked(l)
 	case leaseTelling: // untellLocked or startLocked
 	case leaseRunning:
 		if f := l.cancel; f != nil {
@@ -350,10 +360,13 @@ func (k *consumer) settle(l *lease, r *Result, err error) {
 	k.idle++
 	switch {
 	case l.lost != nil || l.state != leaseRunning:
-		if !errors.Is(l.lost, errSettled) {
+		switch {
+		case errors.Is(l.lost, ErrCancelled):
+			k.log.Info("result dropped: the task was cancelled", "message", l.d.ID, "attempt", l.d.Attempt)
+		case !errors.Is(l.lost, errSettled):
 			k.log.Warn("result dropped: the lease was lost", "message", l.d.ID, "attempt", l.d.Attempt, "err", l.lost)
 		}
-		c.dropLeaseLocked(l)
+		k.dropLostLocked(l)
 	case err == nil:
 		k.ackLocked(l, r)
 	case errors.Is(err, ErrRelease) || k.over:
@@ -438,7 +451,7 @@ func (k *consumer) settled(l *lease, how string, err error) {
 
 func (k *consumer) settledLocked(l *lease, how string, err error) {
 	l.settle = nil
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrCancelled) {
 		k.log.Warn("not settled", "op", how, "message", l.d.ID, "attempt", l.d.Attempt, "err", err)
 	}
 	k.c.dropLeaseLocked(l)

@@ -108,8 +108,8 @@ func (c *Client) extendLocked(l *lease) {
 		var rs []run
 		if l.state != leaseOver && l.lost == nil {
 			switch {
-			case cancelled:
-				c.loseLocked(l, ErrCancelled, &rs)
+			case cancelled || errors.Is(err, ErrCancelled):
+				c.cancelledLocked(l, &rs)
 			case err == nil:
 				l.expires = max(l.expires, leaseEnd(sent, left))
 				// Near the attempt's timeout an extension brings less and less: ask no oftener than a tenth of a lease.
@@ -136,6 +136,34 @@ func (c *Client) toldLostLocked(l *lease, rs *[]run) {
 		return
 	}
 	c.loseLocked(l, errLost, rs)
+}
+
+// cancelledLocked: the task of a lease was cancelled. The lease is live still and takes its place in the window: the handler
+// is told to stop, and the lease is given back when it has. Where its ack, nack or release is under way, that is the answer
+// that frees the place, whatever it says.
+func (c *Client) cancelledLocked(l *lease, rs *[]run) {
+	switch {
+	case l.state == leaseSettling:
+		l.extendAt = 0
+	case l.s.cons != nil:
+		c.loseLocked(l, ErrCancelled, rs)
+	case l.s.onCancelled != nil && l.lost == nil:
+		f, d := l.s.onCancelled, l.d
+		*rs = append(*rs, func() { f(d) })
+	}
+}
+
+// cancelled handles leases whose tasks were cancelled.
+func (c *Client) cancelled(g *wire.LeaseCancelled) {
+	c.mu.Lock()
+	var rs []run
+	for _, t := range g.Tokens {
+		if l := c.leases[t]; l != nil && l.s.num == g.Sub {
+			c.cancelledLocked(l, &rs)
+		}
+	}
+	c.mu.Unlock()
+	runAll(rs)
 }
 
 // loseLocked takes a lease as lost. A handler's context is cancelled; its lease stays in the table until it returns.

@@ -19,9 +19,10 @@ type subscription struct {
 	lease  time.Duration
 	worker string
 
-	deliver func(*Delivery) // of Subscribe; on the reader's goroutine
-	onLost  func(*Delivery)
-	cons    *consumer // of Consume
+	deliver     func(*Delivery) // of Subscribe; on the reader's goroutine
+	onLost      func(*Delivery)
+	onCancelled func(*Delivery)
+	cons        *consumer // of Consume
 
 	// Guarded by c.mu.
 	known   bool // in the session: reconnecting is Resume
@@ -170,6 +171,9 @@ type SubscribeOptions struct {
 	Lease  time.Duration   // 0: the queue's
 	Worker string          // default Options.Worker
 	OnLost func(*Delivery) // a lease ended without your doing; on the reader's goroutine
+	// OnCancelled says that a delivery's task was cancelled, perhaps more than once; on the reader's goroutine. Stop the work and
+	// end the lease: Ack, Nack and Release answer ErrCancelled, and free its place in the window, which else its deadline does.
+	OnCancelled func(*Delivery)
 }
 
 // Subscription is a stream of deliveries whose leases are the caller's to end and to extend.
@@ -184,7 +188,7 @@ func (c *Client) Subscribe(ctx context.Context, queue string, o SubscribeOptions
 		o.Credit = 100
 	}
 	s, err := c.subscribe(queue, o.Credit, o.Lease, o.Worker, func(s *subscription) {
-		s.deliver, s.onLost = deliver, o.OnLost
+		s.deliver, s.onLost, s.onCancelled = deliver, o.OnLost, o.OnCancelled
 	})
 	if err != nil {
 		return nil, err
