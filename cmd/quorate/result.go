@@ -11,7 +11,7 @@ import (
 
 func newResult(c *cli) *cobra.Command {
 	cmd := &cobra.Command{Use: "result", Short: "Read recorded results", Args: cobra.NoArgs, RunE: needsVerb}
-	cmd.AddCommand(newResultGet(c), newResultWait(c), newResultPush(c))
+	cmd.AddCommand(newResultGet(c), newResultWait(c), newResultPush(c), newResultList(c), newResultStream(c))
 	return cmd
 }
 
@@ -70,22 +70,27 @@ func (c *cli) printResult(task string, r *client.TaskResult) error {
 		res = &client.Result{TaskID: task}
 	}
 	if c.asJSON() {
-		out := res.Output
-		if out == nil && r.HasOutput {
-			out = []byte{}
-		}
-		m := map[string]any{"task_id": res.TaskID, "status": r.Status, "output": out, "attempts": res.Attempts,
-			"duration_ms": res.Duration.Milliseconds(), "worker": res.Worker, "recorded_at": stamp(res.RecordedAt)}
-		if res.Kind != "" {
-			m["kind"] = res.Kind
-		}
-		if res.ContentType != "" {
-			m["content_type"] = res.ContentType
-		}
-		return c.json(m)
+		return c.json(resultJSON(res, r.Status, r.HasOutput))
 	}
 	_, err := c.stdout.Write(res.Output)
 	return err
+}
+
+// resultJSON is the JSON of a result; times are Unix milliseconds, the output base64.
+func resultJSON(res *client.Result, status string, hasOutput bool) map[string]any {
+	out := res.Output
+	if out == nil && hasOutput {
+		out = []byte{}
+	}
+	m := map[string]any{"task_id": res.TaskID, "status": status, "output": out, "attempts": res.Attempts,
+		"duration_ms": res.Duration.Milliseconds(), "worker": res.Worker, "recorded_at": stamp(res.RecordedAt)}
+	if res.Kind != "" {
+		m["kind"] = res.Kind
+	}
+	if res.ContentType != "" {
+		m["content_type"] = res.ContentType
+	}
+	return m
 }
 
 func newResultPush(c *cli) *cobra.Command {

@@ -11,12 +11,19 @@ import (
 )
 
 func newTask(c *cli) *cobra.Command {
-	cmd := &cobra.Command{Use: "task", Short: "See where a task stands", Args: cobra.NoArgs, RunE: needsVerb}
+	cmd := &cobra.Command{Use: "task", Short: "See where a task stands; cancel or change it", Args: cobra.NoArgs, RunE: needsVerb}
 	var queue string
 	status := &cobra.Command{
 		Use:   "status TASK",
 		Short: "Show a task's state and attempts",
-		Args:  cobra.ExactArgs(1),
+		Long: `Show where a task stands: scheduled, pending, processing, retrying, succeeded, dead or cancelled, with its last eight
+failed attempts.
+
+Of a task that has ended less is kept. A dead one is kept whole until it is requeued, deleted or past its retention.
+One that succeeded with a result: the result, how many attempts it took and which worker was the last, as long as the
+result is kept. One that succeeded without a result, or was cancelled: that it did so and when, for ten minutes.`,
+		Example: "  quorate task status invoice-17 --queue billing",
+		Args:    cobra.ExactArgs(1),
 		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 			t, err := cl.Task(ctx, queue, args[0])
 			if err != nil {
@@ -26,7 +33,7 @@ func newTask(c *cli) *cobra.Command {
 		}),
 	}
 	status.Flags().StringVar(&queue, "queue", "", "needed where the task id is the producer's own")
-	cmd.AddCommand(status)
+	cmd.AddCommand(status, newTaskCancel(c), newTaskReschedule(c), newTaskReplace(c))
 	return cmd
 }
 
