@@ -103,6 +103,11 @@
 //     into releases.
 //   - 2026-11: StopWhenEmpty asks the leader for the queue's counters instead of watching for silence: a message that is
 //     retrying, scheduled or with another worker is work to come.
+//   - 2026-11: a cancelled task's lease is lost to its handler and still counts: it is released when the handler has
+//     returned, since only then the place in the window is free. A release, whatever the handler returned: its answer is
+//     cancelled, and nothing else can come of it.
+//   - 2026-11: a stream of results is a row of requests that wait, not a subscription: the position is the client's, so
+//     that nothing is left out or repeated over reconnects, and nobody is sent more than was asked for.
 //   - 2026-11: results that cannot be recorded (too large, refused) nack their message with that text, so that the
 //     handler's author sees it in the task's history.
 package client

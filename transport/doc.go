@@ -79,6 +79,9 @@
 // 2026-11: The close frame is followed by a half-close and a bounded read, instead of waiting for the peer's close frame as
 // RFC 6455 section 7.1.1 suggests: peers at fault do not send one, and a reset would take the reason away from them.
 //
+// 2026-11: A page of results holds the state for 500 records at most, or 64 that are copied, as other listings do; it waits for
+// the first one with its turn given back, so that many streams that wait do not keep others from reading.
+//
 // 2026-11: No compression is negotiated. A read limit counts what arrives, so an inflater would need a bound of its own,
 // and bodies are the client's to compress.
 //

@@ -350,7 +350,7 @@ type Extend struct {
 // Extended answers Extend.
 type Extended struct {
 	LeaseLeftMillis int64 `cbor:"1,keyasint"`           // may be less than asked for: never beyond the attempt's timeout
-	Cancelled       bool  `cbor:"2,keyasint,omitempty"` // the task was cancelled: stop
+	Cancelled       bool  `cbor:"2,keyasint,omitempty"` // reserved: the task was cancelled, stop; such an extend is refused, cancelled
 	At              At    `cbor:"3,keyasint"`
 }
 

@@ -99,5 +99,9 @@
 //   - 2026-11: a subscription may be made before its queue exists: workers start before producers.
 //   - 2026-11: raft's ShutdownOnRemove is off. What a removed member does is the node's to say, and a raft that stops by itself
 //     can thus only be a failure.
+//   - 2026-11: a worker whose task is cancelled is told by a call of its own, LeaseCancelled, and again when it resumes:
+//     the lease is live, so it is not among those that are gone.
+//   - 2026-11: who waits for results waits by queue and is woken by every result of it; kinds are for the reader to tell
+//     apart. An index by kind would be paid for by each ack.
 //   - 2026-11: the watch over wall clocks against the voters' median (10 s) is not here yet.
 package group
