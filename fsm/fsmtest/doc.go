@@ -88,6 +88,8 @@
 //     dead letter stays; the task is then done, whatever its message does.
 //   - A pushed result answers late acks of the message's last lease where that ended by expiry or release; while a dead
 //     letter is there, that comes first, with lease_lost.
+//   - The text of a message's first id names its task also after redrives and without a queue, where it is the task id and
+//     there is more left of it than a tombstone.
 //   - A push names its task by task id or by message id. Without a kind it takes the message's.
 //   - A push for a task that is live or dead is taken by a full table, as an ack would be; for any other it is refused.
 //   - When a redriven message is acked whose task has a pushed result, a tombstone keeps its token answerable.
@@ -98,7 +100,8 @@
 //
 // Requests, queues, dead letters:
 //
-//   - A repeated request gets the outcome as it was, without a mark. low takes effect before the number is judged.
+//   - A repeated request gets the outcome as it was, without a mark; one id is remembered, which stands for the id and for
+//     where the result is. low takes effect before the number is judged.
 //   - Purges and deletes count records that are over and not yet reclaimed; DeleteQueue counts live messages and dead
 //     letters.
 //   - With drop_oldest the oldest dead letters go when one dies, before it is added, until there is room.

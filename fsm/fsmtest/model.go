@@ -126,6 +126,7 @@ type record struct {
 	seq       uint64
 	nth       uint64 // of results only: place in the order of recording
 	message   fsm.ID // zero: pushed for a task that was never seen
+	original  fsm.ID // of the message, before redrives
 	lease     fsm.ID // the last of the message
 	task      string
 	end       int64

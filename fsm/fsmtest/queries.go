@@ -97,7 +97,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 				errs = append(errs, p.compareLease(w.Token))
 			}
 			if i%(1+len(wantList)/100) == 0 { // of a crowd, some
-				errs = append(errs, p.compareTask(name, string(w.TaskID)), p.compareTask("", idText(w.ID)))
+				errs = append(errs, p.compareTask(name, string(w.TaskID)), p.compareTask("", idText(w.ID)), p.compareTask("", idText(w.OriginalID)))
 			}
 		}
 	}
@@ -116,13 +116,13 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 			fail("dead letter %s is not found by id", shortID(wantDead[i].ID))
 		}
 		if i%(1+len(wantDead)/100) == 0 {
-			errs = append(errs, p.compareTask(name, string(wantDead[i].TaskID)), p.compareTask("", idText(wantDead[i].ID)))
+			errs = append(errs, p.compareTask(name, string(wantDead[i].TaskID)), p.compareTask("", idText(wantDead[i].ID)), p.compareTask("", idText(wantDead[i].OriginalID)))
 		}
 	}
 	for _, r := range m.queue(name).records {
 		errs = append(errs, p.compareTask(name, r.task))
 		if !r.message.IsZero() {
-			errs = append(errs, p.compareTask("", idText(r.message)), p.compareTask(name, idText(r.message)))
+			errs = append(errs, p.compareTask("", idText(r.message)), p.compareTask(name, idText(r.message)), p.compareTask("", idText(r.original)))
 		}
 	}
 	for i := range 12 {

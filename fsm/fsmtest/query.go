@@ -89,38 +89,55 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 func (m *Model) named(name, task string) (*queue, *message, *record) {
 	for _, q := range m.queues {
 		if q.name == name {
-			if x, r := m.find(q, func(_ fsm.ID, t string) bool { return t == task }); x != nil || r != nil {
+			if x, r := m.find(q, func(n names) bool { return n.task == task }); x != nil || r != nil {
 				return q, x, r
 			}
 		}
 	}
-	if id, ok := idOf(task); ok {
-		for _, q := range m.queues {
-			if name == "" || q.name == name {
-				if x, r := m.find(q, func(i fsm.ID, _ string) bool { return i == id && !id.IsZero() }); x != nil || r != nil {
-					return q, x, r
-				}
+	id, ok := idOf(task)
+	if !ok || id.IsZero() {
+		return nil, nil, nil
+	}
+	for _, q := range m.queues {
+		if name == "" || q.name == name {
+			if x, r := m.find(q, func(n names) bool { return n.id == id }); x != nil || r != nil {
+				return q, x, r
+			}
+		}
+	}
+	// A redriven message has a new id, and keeps the first as its task id.
+	for _, q := range m.queues {
+		if name == "" {
+			x, r := m.find(q, func(n names) bool { return n.original == id && n.task == task })
+			if x != nil || r != nil && r.hasResult { // a tombstone knows no task id
+				return q, x, r
 			}
 		}
 	}
 	return nil, nil, nil
 }
 
+// names are what a message, dead letter or record can be found by.
+type names struct {
+	id, original fsm.ID
+	task         string
+}
+
 // find is a queue's first live message, dead letter, result or tombstone, in this order, that is the one sought.
-func (m *Model) find(q *queue, is func(id fsm.ID, task string) bool) (*message, *record) {
+func (m *Model) find(q *queue, is func(names) bool) (*message, *record) {
 	for _, x := range q.messages {
-		if is(x.id, x.task) {
+		if is(names{x.id, x.original, x.task}) {
 			return x, nil
 		}
 	}
 	for _, x := range q.dead {
-		if is(x.id, x.task) && !m.deadEnded(q, x) {
+		if is(names{x.id, x.original, x.task}) && !m.deadEnded(q, x) {
 			return x, nil
 		}
 	}
 	for _, hasResult := range []bool{true, false} {
 		for _, r := range q.records {
-			if r.hasResult == hasResult && is(r.message, r.task) && !m.ended(r.end) {
+			if r.hasResult == hasResult && is(names{r.message, r.original, r.task}) && !m.ended(r.end) {
 				return nil, r
 			}
 		}

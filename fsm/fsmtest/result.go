@@ -86,12 +86,12 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 		if r.message == x.id {
 			r.lease = x.lease
 		} else { // pushed while an earlier message of the task was dead, or before there was any
-			m.remember(h.queue, &record{message: x.id, lease: x.lease, task: x.task})
+			m.remember(h.queue, &record{message: x.id, original: x.original, lease: x.lease, task: x.task})
 		}
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
 	r := &record{
-		message: x.id, lease: x.lease, task: x.task, kind: x.kind, worker: x.worker,
+		message: x.id, original: x.original, lease: x.lease, task: x.task, kind: x.kind, worker: x.worker,
 		attempts: x.attempts, duration: m.t - x.leasedAt,
 	}
 	if op.HasResult {
@@ -224,7 +224,7 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 		hasResult: true, output: bytes.Clone(op.Result.Output), contentType: string(op.Result.ContentType),
 	}
 	if x != nil {
-		r.message, r.attempts = x.id, x.attempts
+		r.message, r.original, r.attempts = x.id, x.original, x.attempts
 		if r.kind == "" {
 			r.kind = x.kind
 		}

@@ -100,6 +100,9 @@ func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func
 		before := m.offset
 		o := run(i)
 		was := remembered{outcome: o}
+		if o.HasResult {
+			was.outcome.Task = o.ID // an outcome is remembered with one id, which finds the result too
+		}
 		if o.Code == fsm.OK && o.LeaseCount > 0 {
 			was.first = fsm.MakeID(m.epoch, m.group, m.index, before)
 			was.leaseTotal = o.LeaseCount
