@@ -186,3 +186,34 @@ func TestResultListAndStream(t *testing.T) {
 		t.Errorf("the stream ended with %d", code)
 	}
 }
+
+// A command whose task is cancelled is killed, and the worker goes on to the next.
+func TestWorkCancelled(t *testing.T) {
+	addr := devNode(t)
+	ctx, stop := context.WithTimeout(t.Context(), 60*time.Second)
+	defer stop()
+	done := make(chan int, 1)
+	go func() {
+		done <- execute(ctx, []string{"work", "q", "--addr", addr, "--lease", "10m", "--prefetch", "1", "--", "sh", "-c",
+			`read x; [ "$x" = long ] && sleep 600; echo "did $x"`}, strings.NewReader(""), io.Discard, io.Discard)
+	}()
+	must(t, addr, "", "enqueue", "q", "long", "--task-id", "long")
+	must(t, addr, "", "enqueue", "q", "short", "--task-id", "short")
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for decode[map[string]any](t, must(t, addr, "", "task", "status", "long", "--queue", "q", "-o", "json"))["status"] != "processing" {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			t.Fatal("the command does not start")
+		}
+	}
+	must(t, addr, "", "task", "cancel", "long", "--queue", "q")
+	if out := must(t, addr, "", "result", "wait", "short", "--queue", "q", "--timeout", "30s"); out != "did short\n" {
+		t.Errorf("the next one: %q", out)
+	}
+	stop()
+	if code := <-done; code != 0 {
+		t.Errorf("work ended with %d", code)
+	}
+}
