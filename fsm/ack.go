@@ -137,7 +137,11 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 				break
 			}
 			if !there {
+				if o = s.checkHook(&th.Message); o.Code != OK {
+					break
+				}
 				s.pending++
+				s.pendingKeys += int64(len(th.Message.Keys))
 			}
 			continue
 		}
@@ -151,13 +155,17 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		if o = s.room(q, th.Message.HasDedup); o.Code != OK {
 			break
 		}
+		if o = s.checkHook(&th.Message); o.Code != OK {
+			break
+		}
 		s.pending++
+		s.pendingKeys += int64(len(th.Message.Keys))
 		q.pending.messages++
 		if th.Message.HasDedup {
 			q.pending.dedups++
 		}
 	}
-	s.pending = 0
+	s.pending, s.pendingKeys = 0, 0
 	for i := range op.Then {
 		if q := s.findQueue(op.Then[i].Queue); q != nil {
 			q.pending.messages, q.pending.dedups = 0, 0

@@ -32,9 +32,10 @@ func (s *State) Apply(index uint64, data []byte, fx *Effects) error {
 		s.applyOp()
 		fx.OpEnd = append(fx.OpEnd, int32(len(fx.Outcomes)))
 	}
+	s.sweepHooks()
 	s.reclaim()
 	s.collect()
-	fx.More = s.dueNow()
+	fx.More = s.dueNow() || s.hooks.sweep.at != none
 	s.fx = nil
 	return nil
 }
@@ -44,6 +45,7 @@ func (fx *Effects) reset() {
 	fx.Ended, fx.Tasks, fx.Ready = fx.Ended[:0], fx.Tasks[:0], fx.Ready[:0]
 	fx.Purged, fx.Checkpoints, fx.More = fx.Purged[:0], fx.Checkpoints[:0], false
 	fx.Cancelled, fx.Results = fx.Cancelled[:0], fx.Results[:0]
+	fx.KV = false
 }
 
 // applyOp decodes and applies the current operation.
@@ -111,6 +113,9 @@ func (s *State) applyOp() {
 	case opReschedule:
 		d.Reschedule(&op.reschedule)
 		s.single(op.reschedule.Request, func(o *Outcome) { *o = s.reschedule(&op.reschedule) })
+	case opKVDelete:
+		d.KVDelete(&op.kvDelete)
+		s.single(op.kvDelete.Request, func(o *Outcome) { *o = s.kvDelete(&op.kvDelete) })
 	}
 }
 

@@ -16,6 +16,7 @@ func (s *State) Check() error {
 	c.workers()
 	c.tables()
 	c.sessions()
+	c.kv()
 	c.arena()
 	return errors.Join(c.errs...)
 }

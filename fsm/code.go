@@ -58,4 +58,7 @@ const (
 
 	// Of operations on tasks by their id.
 	FieldMaxWait Field = 60
+	// Of the KV.
+	FieldKVKeys Field = 80 // keys_if_undelivered of a message
+	FieldKV     Field = 81 // a key; the table of keys
 )

@@ -61,6 +61,7 @@ const (
 	formatIDs      = 4096 // of a DeadRequeue or DeadDelete
 	formatHeaders  = 256  // of a message
 	formatSteps    = 256  // of a retry schedule
+	formatKeys     = 64   // of a message's keys_if_undelivered
 )
 
 func (*Bootstrap) opNumber() uint8    { return opBootstrap }
@@ -88,6 +89,7 @@ var opNames = [opEnd]string{
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
+	opKVDelete: "KVDelete",
 }
 
 // AppendEntryHeader begins an entry: format, now (log time, Unix ms) and shift (ms). The operations follow.
@@ -119,6 +121,9 @@ func CheckOp(op Op) error {
 	message := func(m *Message) error {
 		if len(m.Headers) > formatHeaders {
 			return over("headers in one message", len(m.Headers), formatHeaders)
+		}
+		if len(m.Keys) > formatKeys {
+			return over("keys in one message", len(m.Keys), formatKeys)
 		}
 		return retry(&m.Retry)
 	}
@@ -230,6 +235,8 @@ func AppendOp(b []byte, op Op) []byte {
 		b = appendCancel(b, o)
 	case *Reschedule:
 		b = appendReschedule(b, o)
+	case *KVDelete:
+		b = appendKVDelete(b, o)
 	default:
 		panic(fmt.Sprintf("fsm: no encoding for operation %T", op))
 	}
@@ -300,6 +307,7 @@ const (
 	msgTTL
 	msgTimeout
 	msgRetry
+	msgKeys
 	msgEnd
 )
 
@@ -315,7 +323,8 @@ func appendMessage(b []byte, m *Message) []byte {
 	f := bit(len(m.Kind) > 0, msgKind) | bit(len(m.ContentType) > 0, msgContentType) | bit(len(m.Headers) > 0, msgHeaders) |
 		bit(m.Priority != 0, msgPriority) | bit(len(m.TaskID) > 0, msgTaskID) | bit(m.HasDedup, msgDedup) |
 		bit(len(m.Key) > 0, msgKey) | bit(m.DelayMillis != 0, msgDelay) | bit(m.DueAt != 0, msgDueAt) |
-		bit(m.TTLMillis != 0, msgTTL) | bit(m.TimeoutMillis != 0, msgTimeout) | bit(retry, msgRetry)
+		bit(m.TTLMillis != 0, msgTTL) | bit(m.TimeoutMillis != 0, msgTimeout) | bit(retry, msgRetry) |
+		bit(len(m.Keys) > 0, msgKeys)
 	b = appendUvarint(b, f)
 	if f&msgTaskID != 0 {
 		b = appendBytes(b, m.TaskID)
@@ -349,6 +358,9 @@ func appendMessage(b []byte, m *Message) []byte {
 	}
 	if retry {
 		b = appendRetry(b, &m.Retry)
+	}
+	if f&msgKeys != 0 {
+		b = appendKeys(b, m.Keys)
 	}
 	return b
 }

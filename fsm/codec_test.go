@@ -76,6 +76,8 @@ func vectors() []vector {
 		{"reschedule-at", &Reschedule{Queue: q, TaskID: []byte("t"), When: AtTime, Time: 1_700_000_000_000}},
 		{"replace", &Reschedule{Queue: q, TaskID: []byte("t"), HasBody: true, Body: []byte("new"), ContentType: []byte("text/plain")}},
 		{"replace-empty", &Reschedule{Queue: q, TaskID: []byte("t"), HasBody: true}},
+		{"enqueue-keys", &Enqueue{Queue: q, Messages: []Message{{Keys: [][]byte{AppendKVKey(nil, "a", ""), []byte("x")}}}}},
+		{"kv-delete", &KVDelete{Request: req, Key: AppendKVKey(nil, "a", "b")}},
 	}
 }
 
@@ -163,7 +165,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"zero request present", join(entry(opDeleteQueue, 1), zero(18), []byte{0}), "request that is present is zero"},
 		{"many messages in few bytes", entry(opEnqueue, 0, 0, 0, 100, 0, 0), "100 messages cannot be in 2 bytes"},
 		{"too many messages", join(entry(opEnqueue, 0, 0, 0, 0x81, 0x20), zero(9000)), "4097 messages, want at most 4096"},
-		{"unknown message bit", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x20, 0), "presence bits 0x1000"},
+		{"unknown message bit", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x80, 0x01, 0), "presence bits 0x4000"},
+		{"no keys present", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x20, 0, 0), "keys are present but none"},
+		{"too many keys", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x20, 0, 65), "65 keys, want at most 64"},
 		{"empty field present", entry(opEnqueue, 0, 0, 0, 1, msgKind, 0, 0), "present is empty"},
 		{"zero field present", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x01, 0, 0), "present is zero"},
 		{"no headers present", entry(opEnqueue, 0, 0, 0, 1, msgHeaders, 0, 0), "headers are present but none"},

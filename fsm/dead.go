@@ -2,6 +2,7 @@ package fsm
 
 // die moves a detached live message to the queue's dead letters, where its last token and its history stay with it.
 func (s *State) die(q *queue, slot int32, reason DeadReason) {
+	s.unhook(slot, endedDead)
 	sl := s.newSide(slot)
 	m, sd, t := s.messages.Mut(slot), s.sides.Mut(sl), s.tallies.Mut(q.slot)
 	m.state, m.gen = StateDead, t.deadGen

@@ -46,6 +46,7 @@ type Decoder struct {
 		checkpoint  Checkpoint
 		cancel      Cancel
 		reschedule  Reschedule
+		kvDelete    KVDelete
 	}
 }
 
@@ -368,6 +369,8 @@ func (d *Decoder) message(m *Message) {
 	} else {
 		m.DedupKey, m.DedupContent = [16]byte{}, [16]byte{}
 	}
+	clear(m.Keys)
+	m.Keys = m.Keys[:0]
 	if f < msgDelay { // as most are
 		m.DelayMillis, m.DueAt, m.TTLMillis, m.TimeoutMillis = 0, 0, 0, 0
 		if m.Retry.Kind != RetryDefault || retryBits(&m.Retry) != 0 {
@@ -380,6 +383,9 @@ func (d *Decoder) message(m *Message) {
 	m.TTLMillis = d.set(f&msgTTL != 0)
 	m.TimeoutMillis = d.set(f&msgTimeout != 0)
 	d.retry(&m.Retry, f&msgRetry != 0)
+	if f&msgKeys != 0 {
+		m.Keys = d.keys(m.Keys)
+	}
 }
 
 func (d *Decoder) retry(p *RetryPolicy, present bool) {

@@ -63,6 +63,8 @@ func (m *Message) letGo() {
 	m.TaskID, m.Kind, m.ContentType, m.Body, m.Key = nil, nil, nil, nil, nil
 	clear(m.Headers)
 	m.Headers = m.Headers[:0]
+	clear(m.Keys)
+	m.Keys = m.Keys[:0]
 }
 
 // Enqueue reads an Enqueue.
@@ -252,6 +254,8 @@ func (d *Decoder) Skip() {
 		d.Cancel(&s.cancel)
 	case opReschedule:
 		d.Reschedule(&s.reschedule)
+	case opKVDelete:
+		d.KVDelete(&s.kvDelete)
 	}
 	d.scan = false
 }
@@ -299,6 +303,8 @@ func (d *Decoder) value() Op {
 		return read(d.Cancel)
 	case opReschedule:
 		return read(d.Reschedule)
+	case opKVDelete:
+		return read(d.KVDelete)
 	}
 	panic("fsm: no value for an operation that Next let through")
 }

@@ -119,6 +119,9 @@ func (s *State) dueNow() bool {
 // NextDue is the earliest T at which a tick has something to move; lease deadlines are converted to T by adding ΣShift.
 // What only ends by comparison with T (dedup keys, results, tombstones, sessions, dead letters) asks for no tick.
 func (s *State) NextDue() (at int64, ok bool) {
+	if s.hooks.sweep.at != none {
+		return s.now, true
+	}
 	at, _, _, _, ok = s.earliest()
 	return at, ok
 }

@@ -93,6 +93,10 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 			s.tallies.Mut(q.slot).refused++
 			return o
 		}
+		if o = s.checkHook(m); o.Code != OK {
+			s.tallies.Mut(q.slot).refused++
+			return o
+		}
 	}
 
 	f := fields{task: m.TaskID, kind: m.Kind, contentType: m.ContentType, key: m.Key, timeout: m.TimeoutMillis}
@@ -120,7 +124,10 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 		due = s.now + m.DelayMillis
 	}
 	id := s.nextID()
-	s.insert(q, id, m.Priority, has, scratch[n:], m.Body, due, expires)
+	slot := s.insert(q, id, m.Priority, has, scratch[n:], m.Body, due, expires)
+	if m.hooked() {
+		s.hook(slot, m)
+	}
 	s.tallies.Mut(q.slot).enqueued++
 	if m.HasDedup {
 		s.addDedup(q, id, m)

@@ -32,6 +32,15 @@ const (
 	// MaxTombstones is how many such tasks a queue remembers; the oldest goes, counted.
 	MaxTombstones = 100_000
 
+	// MaxKVRecords is how many keys the KV of a group holds, those that living messages have reserved included; beyond:
+	// QueueFull, FieldKV. A key ends KVTTLMillis after its last change.
+	MaxKVRecords = 1_000_000
+	KVTTLMillis  = 30 * 24 * 3_600_000
+	// MaxKVDeletions is how many deletions of keys are kept for those who watch, and KVTombMillis how long; the oldest goes,
+	// counted.
+	MaxKVDeletions = 10_000
+	KVTombMillis   = 3_600_000
+
 	// MaxFreeReturns in a row cost no attempt; each further one does.
 	MaxFreeReturns = 16
 
@@ -52,6 +61,7 @@ type bounds struct {
 	queues, sessions, tombstones  int64
 	sessionBytes                  int64
 	queueMessages, groupMessages  int64
+	kvKeys, kvTombs               int64
 	garbage, compact, freeReturns int
 }
 
@@ -61,6 +71,7 @@ func formatBounds() bounds {
 		queues: MaxQueues, sessions: MaxSessions, tombstones: MaxTombstones,
 		sessionBytes:  MaxSessionBytes,
 		queueMessages: MaxQueueMessages, groupMessages: MaxGroupMessages,
+		kvKeys: MaxKVRecords, kvTombs: MaxKVDeletions,
 		garbage: garbagePerEntry, compact: compactPerEntry, freeReturns: MaxFreeReturns,
 	}
 }

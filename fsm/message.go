@@ -26,9 +26,11 @@ type message struct {
 const (
 	flagReleased uint8 = 1 << iota
 	flagPushed         // a result was pushed while it could not end the message: its task may have one already
-	flagLocal          = flagReleased
+	flagLocal          = flagReleased | flagHooked
 	// flagCancelled: its task was cancelled while it was out; the lease is all that is left of it.
 	flagCancelled uint8 = 1 << 7
+	// flagHooked: it has a hook. Local, since the hooks say so.
+	flagHooked uint8 = 1 << 6
 )
 
 // side is what a message has once it is delayed, leased, given a ttl or dead.

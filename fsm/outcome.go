@@ -55,5 +55,6 @@ type Effects struct {
 	Purged      []uint32   // numbers of queues that a purge or deletion went over: whoever waits for a task of theirs must look again; Tasks does not list what went
 	Cancelled   []LeaseEnd // leases whose tasks were cancelled while they are out: they have not ended, their workers are to be told
 	Results     []uint32   // numbers of queues in which results were recorded, each once
+	KV          bool       // keys of the KV have changed
 	Checkpoints []uint64   // nonces of Checkpoint operations in this entry
 }

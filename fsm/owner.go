@@ -40,6 +40,30 @@ func (s *State) ownerRef(o uint64, write bool) *ref {
 			return &s.workers.Mut(sl).text
 		}
 		return &s.workers.Get(sl).text
+	case ownKVKey:
+		if !s.kv.keys.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.kv.keys.Mut(sl).key
+		}
+		return &s.kv.keys.Get(sl).key
+	case ownKVValue:
+		if !s.kv.values.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.kv.values.Mut(sl).blob
+		}
+		return &s.kv.values.Get(sl).blob
+	case ownHook:
+		if !s.hooks.recs.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.hooks.recs.Mut(sl).keys
+		}
+		return &s.hooks.recs.Get(sl).keys
 	}
 	return nil
 }

@@ -235,6 +235,7 @@ func (s *State) purgeLive(q *queue) int64 {
 		}
 		q.ready[p] = emptyList
 	}
+	s.startSweep()
 	q.filled = 0
 	q.released = table.Heap{Moved: s.moved.released}
 	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
@@ -291,4 +292,5 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 	at := s.nameAt(q.meta.name)
 	s.names = slices.Delete(s.names, at, at+1)
 	s.lastQueue = nil
+	s.startSweep()
 }

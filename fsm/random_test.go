@@ -50,6 +50,7 @@ func tight(s *State) {
 	s.lim.queues, s.lim.sessions, s.lim.tombstones = 4, 4, 6
 	s.lim.sessionBytes = 4*sessionCost + 40*outcomeCost
 	s.lim.queueMessages, s.lim.groupMessages = 40, 90
+	s.lim.kvKeys, s.lim.kvTombs = 12, 4
 	s.lim.dueMoves, s.lim.reclaim, s.lim.garbage, s.lim.freeReturns = 5, 3, 4, 3
 }
 
@@ -128,6 +129,11 @@ func (p *player) message() Message {
 	if d.n(6) == 0 {
 		m.TimeoutMillis = int64(d.n(500))
 	}
+	if d.n(4) == 0 {
+		for range 1 + d.n(3) {
+			m.Keys = append(m.Keys, AppendKVKey(nil, p.kvParts()...))
+		}
+	}
 	switch d.n(10) {
 	case 0:
 		m.Retry = RetryPolicy{Kind: RetryFixed, InitialMillis: 50, MaxAttempts: int32(1 + d.n(3))}
@@ -137,6 +143,14 @@ func (p *player) message() Message {
 		m.Retry = RetryPolicy{Kind: RetrySchedule, Steps: []int64{0, 30}}
 	}
 	return m
+}
+
+// kvParts is a key of few.
+func (p *player) kvParts() (parts []string) {
+	for range 1 + p.d.n(2) {
+		parts = append(parts, pick(p.d, []string{"a", "b", "c", "\x00", ""}))
+	}
+	return parts
 }
 
 func (p *player) result() Result {
@@ -171,7 +185,9 @@ func (p *player) options() (o QueueOptions) {
 
 func (p *player) op() Op {
 	d := p.d
-	switch d.n(33) {
+	switch d.n(35) {
+	case 33, 34:
+		return &KVDelete{Request: p.request(), Key: AppendKVKey(nil, p.kvParts()...)}
 	case 0:
 		return &OpenSession{}
 	case 1:
@@ -255,6 +271,9 @@ func (p *player) play() error {
 		step := int64(d.n(5000))
 		p.now, shift = p.now+step, step-int64(d.n(100))
 	case 2:
+		if d.one(20) {
+			p.now += KVTTLMillis
+		}
 		if d.one(6) {
 			p.now += SessionIdleMillis + int64(d.n(3)) - 1
 		}
@@ -322,6 +341,11 @@ func (p *player) reads() {
 		p.s.Dead(n, p.now-100, pick(p.d, p.ids), func(in *Info) bool { return p.s.DeadLetter(n, in.ID, in) })
 		return true
 	})
+	var e KVEntry
+	p.s.KVGet(AppendKVKey(nil, p.kvParts()...), &e)
+	p.s.KVList(AppendKVKey(nil, p.kvParts()[:1]...), nil, func(*KVEntry) bool { return true })
+	st := p.s.KVStats()
+	p.s.KVChanges(nil, st.Oldest, func(*KVEntry) bool { return true })
 	p.s.Memory()
 	p.s.NextDue()
 }

@@ -115,6 +115,7 @@ func (s *State) detach(q *queue, slot int32, end leaseEnd) {
 
 // finish removes a detached live message for good: it is done.
 func (s *State) finish(q *queue, slot int32) {
+	s.unhook(slot, endedDone)
 	t := s.tallies.Mut(q.slot)
 	t.bytes -= int64(s.arena.Size(s.messages.Get(slot).body))
 	s.groupCount--

@@ -8,7 +8,8 @@ func (s *State) reclaim() {
 		left = s.reclaimTable(k, left)
 	}
 	left = s.reclaimSessions(left)
-	s.reclaimTable(clockDead, left)
+	left = s.reclaimTable(clockDead, left)
+	s.reclaimKV(left)
 }
 
 // over says whether an end in clock k has passed at T. A dedup key holds at its last millisecond still.

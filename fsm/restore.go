@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/quorate/quorate/fsm/table"
 )
 
 // maxInstant bounds every time in a snapshot: T plus the longest duration.
@@ -35,6 +37,12 @@ type restorer struct {
 	ready  []placed // by place
 	leased []leased // by lease
 	dead   []int32
+	// Of the KV: values by message id, and where a sweep stood.
+	valueOf table.Index
+	sweep   struct {
+		on, again bool
+		at, until ID
+	}
 }
 
 type placed struct {
@@ -67,6 +75,10 @@ func (rs *restorer) run() error {
 		{sectionTombs, rs.tombs},
 		{sectionSessions, rs.sessions},
 		{sectionTasks, rs.taskTotals},
+		{sectionKV, rs.kv},
+		{sectionKVValues, rs.kvValues},
+		{sectionKVKeys, rs.kvKeys},
+		{sectionHooks, rs.hooks},
 	} {
 		number, ok := f.section()
 		if ok && number != want.number {

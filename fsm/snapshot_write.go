@@ -70,6 +70,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	for _, slot := range queues {
 		v.writeTaskTotals(f, slot)
 	}
+	v.writeKV(f)
 	return f.close()
 }
 

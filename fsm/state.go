@@ -16,6 +16,10 @@ const (
 	ownHistory                   // side.history
 	ownResult                    // result.blob
 	ownWorker                    // worker.text
+
+	ownKVKey   uint64 = 60 // kvKey.key
+	ownKVValue uint64 = 61 // kvValue.blob
+	ownHook    uint64 = 62 // hook.keys
 )
 
 func owner(kind uint64, slot int32) uint64 { return kind<<32 | uint64(uint32(slot)) }
@@ -72,6 +76,9 @@ type State struct {
 	idle      table.Heap // sessions by a lower bound of their end
 	memos     table.Pages[memo]
 
+	kv    kv
+	hooks hooks
+
 	garbage []garbageJob // oldest first
 
 	// of the entry being applied
@@ -80,6 +87,8 @@ type State struct {
 	offset  uint32 // next offset in the entry
 	opIndex int32
 	pending int64 // messages that the ack being checked will add
+	// pendingKeys are KV keys that it will reserve.
+	pendingKeys int64
 
 	// scratch
 	scratchFx Effects
@@ -114,6 +123,7 @@ type opScratch struct {
 	deadDelete  DeadDelete
 	deadPurge   DeadPurge
 	checkpoint  Checkpoint
+	kvDelete    KVDelete
 	open        OpenSession
 	cancel      Cancel
 	reschedule  Reschedule
@@ -133,6 +143,8 @@ func New(group uint16) *State {
 	s.cmpLess[clockDedup] = func(a, b int32) bool { return s.dedups.Get(a).id.Compare(s.dedups.Get(b).id) < 0 }
 	s.cmpLess[clockResult] = func(a, b int32) bool { return s.results.Get(a).seq < s.results.Get(b).seq }
 	s.idle.Less = func(a, b int32) bool { return s.sessions.Get(a).id.Compare(s.sessions.Get(b).id) < 0 }
+	s.initKV()
+	s.hooks.all, s.hooks.sweep.at = emptyList, none
 	return s
 }
 

@@ -55,6 +55,11 @@ func goldenRig(t testing.TB) *rig {
 	r.ok(&Release{Token: r.lease1()})
 	r.now += 40
 	r.applyData(r.entry(25, &Checkpoint{Nonce: 9}, &Enqueue{Queue: []byte("q"), Messages: []Message{{Body: []byte("last"), DelayMillis: 1e6}}}))
+	r.ok(&Enqueue{Queue: []byte("lost"), AutoCreate: true, Messages: []Message{keyed("undelivered", "lost/1", "lost/2")}})
+	r.ok(&Lease{Queue: []byte("lost"), Consumer: someone, Max: 1})
+	r.ok(&Nack{Token: r.fx.Leases[0].Token, Permanent: true})
+	r.ok(&KVDelete{Key: kvk("lost/2")})
+	r.ok(&Enqueue{Queue: []byte("lost"), Messages: []Message{keyed("alive", "lost/3")}})
 	r.put(text("dead again"))
 	r.ok(&Nack{Token: r.lease1(), Permanent: true})
 	r.lease(2)
@@ -228,7 +233,7 @@ func FuzzRestore(f *testing.F) {
 	r := goldenRig(f)
 	good := snapshot(f, r.s)
 	f.Add(sectionMessages, uint16(30), []byte{3})
-	for number := sectionCounters; number <= sectionSessions; number++ {
+	for number := sectionCounters; number <= sectionHooks; number++ {
 		for at := range 40 {
 			f.Add(number, uint16(at*3), []byte{byte(at * 7)})
 		}

@@ -121,6 +121,7 @@ func (s *State) oldest(q *queue) int64 {
 // Memory is what the state holds, for metrics and tests.
 type Memory struct {
 	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues int64
+	KVKeys, KVDeletions, Hooks                                                        int64
 	// Garbage is purged records that are not given back yet.
 	Garbage                                        int64
 	ArenaLive, ArenaHeld, TableBytes, SessionBytes int64 // bytes
@@ -132,6 +133,7 @@ func (s *State) Memory() Memory {
 		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)),
 		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
 	}
+	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
 	for _, slot := range s.names {
 		t := s.tallies.Get(slot)
 		m.Messages += t.live()
@@ -147,6 +149,6 @@ func (s *State) Memory() Memory {
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
-		s.memos.Bytes()
+		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes()
 	return m
 }

@@ -196,6 +196,11 @@ func ValidateMessage(m *Message, maxBody int) (f Field, limit int64, ok bool) {
 	if m.Retry.Kind != RetryDefault && m.Retry.Validate() != nil {
 		return FieldRetry, 0, false
 	}
+	if len(m.Keys) > 0 {
+		if limit, ok := validKeys(m.Keys); !ok {
+			return FieldKVKeys, limit, false
+		}
+	}
 	return FieldNone, 0, true
 }
 

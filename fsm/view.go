@@ -25,6 +25,11 @@ type View struct {
 	tombs     *table.View[tombstone]
 	sessions  *table.View[session]
 	memos     *table.View[memo]
+	kvKeys    *table.View[kvKey]
+	kvValues  *table.View[kvValue]
+	hooks     *table.View[hook]
+	kvCounts  kvCounts
+	sweep     sweep
 	pin       *arena.Pin
 }
 
@@ -39,6 +44,8 @@ func (s *State) View() *View {
 		tallies: s.tallies.View(), messages: s.messages.View(), sides: s.sides.View(), workers: s.workers.View(),
 		consumers: s.consumers.View(), dedups: s.dedups.View(), results: s.results.View(), tombs: s.tombs.View(),
 		sessions: s.sessions.View(), memos: s.memos.View(), pin: s.arena.Pin(),
+		kvKeys: s.kv.keys.View(), kvValues: s.kv.values.View(), hooks: s.hooks.recs.View(),
+		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
 	}
 	for _, slot := range s.names {
 		v.metas[slot] = s.queues[slot].meta
@@ -64,6 +71,9 @@ func (v *View) Release() {
 	v.tombs.Release()
 	v.sessions.Release()
 	v.memos.Release()
+	v.kvKeys.Release()
+	v.kvValues.Release()
+	v.hooks.Release()
 	v.pin.Release()
 }
 

@@ -5,6 +5,7 @@
 //	Pages   ▢ pointers to pages ──▶ [1024]T, copied on first write after a View
 //	Index   ▢ directory by the hash's upper bits ──▶ pages of 1024 slots, probed by its lower bits
 //	Heap    ▢ pages of 1024 nodes (key, slot), four children a node
+//	Order   ▢ pages of up to 512 slots, sorted; a place is found by halving, what follows by going on
 //	Ints    ▢ pages of 1024 int32, absent where all are zero
 //
 // Invariants:
