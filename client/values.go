@@ -28,6 +28,9 @@ type Message struct {
 	TTL         time.Duration // dies if not done this long after enqueue; 0: the queue's
 	Timeout     time.Duration // how long one attempt may run in all; 0: no limit
 	Retry       *RetryPolicy  // nil: the queue's
+	// KeysIfUndelivered are up to 16 keys of the KV that get the body if the message dies. They are reserved at the enqueue:
+	// a full KV refuses it. Not to be changed either before the call has ended.
+	KeysIfUndelivered []Key
 }
 
 // RetryPolicy says how long a message waits after each failed attempt, and when it dies.
@@ -138,6 +141,9 @@ func (m *Message) wire(w *wire.Message) error {
 			return invalid("priority", "%d is outside 0 to %d", p, wire.MaxPriority)
 		}
 		w.Priority = &priorities[p]
+	}
+	for _, k := range m.KeysIfUndelivered {
+		w.KeysIfUndelivered = append(w.KeysIfUndelivered, k)
 	}
 	if len(m.Headers) > 0 {
 		w.Headers = make([]wire.Header, len(m.Headers))

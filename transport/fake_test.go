@@ -119,6 +119,11 @@ func (g *fakeGroup) WaitResult(ctx context.Context, _ string, _ uint64) *group.E
 	return &group.Error{Code: "timeout", Message: "nothing is recorded here"}
 }
 
+func (g *fakeGroup) WaitKV(ctx context.Context, _ uint64) *group.Error {
+	<-ctx.Done()
+	return &group.Error{Code: "timeout", Message: "nothing changes here"}
+}
+
 func (g *fakeGroup) Verify(context.Context) (uint64, []group.NodeDigest, group.Stamp, *group.Error) {
 	return 0, nil, group.Stamp{}, &group.Error{Code: "not_leader", Message: "elsewhere", Leader: "127.0.0.1:1"}
 }

@@ -69,6 +69,10 @@ var requests = map[wire.Type]func(*conn, wire.Raw) bool{
 	wire.TypeClusterVerify:   (*conn).clusterVerify,
 	wire.TypeClusterTransfer: (*conn).clusterTransfer,
 	wire.TypeClusterRemove:   (*conn).clusterRemove,
+	wire.TypeKVGet:           (*conn).kvGet,
+	wire.TypeKVList:          (*conn).kvList,
+	wire.TypeKVDelete:        (*conn).kvDelete,
+	wire.TypeKVWatch:         (*conn).kvWatch,
 }
 
 // taken decodes a request's body, counts the request in and checks it. ok false: the request is answered, or the

@@ -28,6 +28,9 @@ func setMessage(d *fsm.Message, m *wire.Message) {
 		TimeoutMillis: m.TimeoutMillis,
 		Retry:         retryOf(m.Retry),
 	}
+	for _, key := range m.KeysIfUndelivered {
+		d.Keys = append(d.Keys, fsm.AppendKVKey(nil, key...))
+	}
 	if m.Priority != nil {
 		d.Priority = *m.Priority
 	}

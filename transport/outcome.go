@@ -32,6 +32,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldRetry: "retry", fsm.FieldLease: "lease_ms", fsm.FieldMax: "max", fsm.FieldWorker: "worker",
 	fsm.FieldRequest: "request", fsm.FieldResult: "result", fsm.FieldThen: "then", fsm.FieldOptions: "options",
 	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
+	fsm.FieldKVKeys: "keys_if_undelivered", fsm.FieldKV: "key",
 }
 
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
@@ -106,6 +107,9 @@ func notFound(k *call, o *fsm.Outcome) string {
 			return "no such task: it was deleted, or ended longer ago than ends are remembered; a task id of your own needs its queue"
 		}
 	}
+	if o.Field == fsm.FieldKV {
+		return "no such key: it was deleted, or its time is over, or it was never written"
+	}
 	return fmt.Sprintf("queue %q does not exist", k.queue)
 }
 
@@ -141,6 +145,8 @@ func full(k *call, o *fsm.Outcome) string {
 		return fmt.Sprintf("%s remembers %d dedup keys, its dedup_max_keys: wait for the window, or raise it", q, o.Limit)
 	case fsm.FieldResults, fsm.FieldResult:
 		return fmt.Sprintf("%s keeps %d bytes of results, its max_results_bytes: wait for result_ttl_ms, or raise it", q, o.Limit)
+	case fsm.FieldKV:
+		return fmt.Sprintf("keys_if_undelivered: the KV holds or has reserved %d keys, the most it can: delete some", o.Limit)
 	case fsm.FieldTasks:
 		return fmt.Sprintf("%s holds %d messages, the most one can", q, o.Limit)
 	}

@@ -113,6 +113,13 @@ var bodies = map[Type]reflect.Type{
 	TypeVerified:        reflect.TypeFor[Verified](),
 	TypeClusterTransfer: reflect.TypeFor[ClusterTransfer](),
 	TypeClusterRemove:   reflect.TypeFor[ClusterRemove](),
+	TypeKVGet:           reflect.TypeFor[KVGet](),
+	TypeKVIs:            reflect.TypeFor[KVIs](),
+	TypeKVList:          reflect.TypeFor[KVList](),
+	TypeKVEntries:       reflect.TypeFor[KVEntries](),
+	TypeKVDelete:        reflect.TypeFor[KVDelete](),
+	TypeKVWatch:         reflect.TypeFor[KVWatch](),
+	TypeKVChanges:       reflect.TypeFor[KVChanges](),
 }
 
 // The library's side: everything that is not on the hot path, and the oracle of the tests for what is.

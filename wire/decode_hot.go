@@ -96,7 +96,7 @@ func retryKind(b []byte) string {
 func (d *dec) message(v *Message) {
 	old := *v
 	*v = Message{}
-	n := d.open(13)
+	n := d.open(14)
 	if d.req(&n, 1) {
 		v.Body = d.bytes()
 	}
@@ -140,7 +140,24 @@ func (d *dec) message(v *Message) {
 	if d.opt(&n, 13) {
 		v.Retry = d.retry()
 	}
+	if d.opt(&n, 20) {
+		v.KeysIfUndelivered = d.keys()
+	}
 	d.close(n)
+}
+
+// maxKeyItems bounds the keys of a message, and the strings of a key, that are decoded at all; Validate allows fewer.
+const maxKeyItems = 64
+
+func (d *dec) keys() [][]string {
+	keys := make([][]string, d.optArray(maxKeyItems))
+	for i := range keys {
+		keys[i] = make([]string, d.array(maxKeyItems))
+		for j := range keys[i] {
+			keys[i][j] = d.string("")
+		}
+	}
+	return keys
 }
 
 func (d *dec) enqueue(v *Enqueue) {

@@ -87,6 +87,21 @@ func appendHeaders(b []byte, p int, k byte, hs []Header) []byte {
 	return b
 }
 
+func appendKeys(b []byte, p int, k byte, keys [][]string) []byte {
+	if len(keys) == 0 {
+		return b
+	}
+	b[p]++
+	b = appendHead(append(b, k), majorArray, uint64(len(keys)))
+	for _, key := range keys {
+		b = appendHead(b, majorArray, uint64(len(key)))
+		for _, s := range key {
+			b = appendText(b, s)
+		}
+	}
+	return b
+}
+
 func appendRetry(b []byte, v *RetryPolicy) []byte {
 	p := len(b)
 	b = appendText(append(b, majorMap|1, 1), v.Kind)
@@ -125,7 +140,7 @@ func appendMessage(b []byte, v *Message) []byte {
 		b[p]++
 		b = appendRetry(append(b, 13), v.Retry)
 	}
-	return b
+	return appendKeys(b, p, 20, v.KeysIfUndelivered)
 }
 
 func appendEnqueue(b []byte, v *Enqueue) []byte {

@@ -144,6 +144,19 @@ func examples() []example {
 		{"result_list", TypeResultList, 43, &ResultList{Queue: "orders", Kind: "ship", After: 70, Limit: 10, WaitMillis: 30000, Stale: true}},
 		{"result_list, from now", TypeResultList, 44, &ResultList{Queue: "orders", Last: true}},
 		{"results", TypeResults, 43, &Results{Results: []Recorded{{Position: 71, Result: *recorded, EndsAt: exampleTime + 86400000}}, Next: 71, More: true, At: at}},
+		{"enqueue, keys_if_undelivered", TypeEnqueue, 40, &Enqueue{Queue: "orders", Messages: []Message{{Body: Bytes("x"), KeysIfUndelivered: [][]string{{"lost", "17"}, {""}}}},
+			Request: Request{Number: 19, Low: 19}}},
+		{"kv_get", TypeKVGet, 41, &KVGet{Key: []string{"lost", "17"}, Stale: true}},
+		{"kv_is", TypeKVIs, 41, &KVIs{Entry: KVEntry{Key: []string{"lost", "17"}, Value: Bytes("hello"), ValueBytes: 5, MessageID: exampleID, Position: 7,
+			ChangedAt: exampleTime, EndsAt: exampleTime + 1}, At: at}},
+		{"kv_list", TypeKVList, 42, &KVList{Prefix: []string{"lost"}, After: []string{"lost", "17"}, Limit: 10, Values: true}},
+		{"kv_entries", TypeKVEntries, 42, &KVEntries{Entries: []KVEntry{{Key: []string{"lost", "18"}, ValueBytes: 5, MessageID: exampleID, Position: 8,
+			ChangedAt: exampleTime, EndsAt: exampleTime + 1}}, Next: []string{"lost", "18"}, Position: 9, At: at}},
+		{"kv_delete", TypeKVDelete, 43, &KVDelete{Key: []string{"lost", "17"}, Request: Request{Number: 20, Low: 20}}},
+		{"kv_watch", TypeKVWatch, 44, &KVWatch{Prefix: []string{"lost"}, From: 9, Limit: 10, WaitMillis: 30000}},
+		{"kv_watch, from now", TypeKVWatch, 45, &KVWatch{Now: true}},
+		{"kv_changes", TypeKVChanges, 44, &KVChanges{Entries: []KVEntry{{Key: []string{"lost", "17"}, Position: 10, ChangedAt: exampleTime, Deleted: true, Expired: true}},
+			Position: 10, At: at}},
 	}
 }
 

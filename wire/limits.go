@@ -42,6 +42,9 @@ const (
 	MaxLeaseMillis      = 12 * 3600_000
 	MaxDelayMillis      = 366 * 86400_000 // delays, ttl, timeouts, retry delays
 	MaxWaitMillis       = 10 * 60_000     // of Lease and ResultGet; clients ask again
+	MaxKVKeys           = 16              // keys_if_undelivered of one message
+	MaxKVStrings        = 16              // of a KV key, at least 1
+	MaxKVStringBytes    = 256             // of one of them, which may be empty
 	IDBytes             = 26              // message and session ids as text
 	TokenBytes          = 52              // lease tokens as text: message id, lease id
 )

@@ -190,6 +190,11 @@ func (m *Message) Validate(maxMessageBytes int64) *Fault {
 			return f
 		}
 	}
+	if len(m.KeysIfUndelivered) > 0 {
+		if f := checkKeys(m.KeysIfUndelivered); f != nil {
+			return f
+		}
+	}
 	if m.Retry != nil {
 		return m.Retry.Validate("retry")
 	}

@@ -32,6 +32,14 @@ func enqueueOf(n, size int) *Enqueue {
 	return e
 }
 
+// kvKeys are n different keys.
+func kvKeys(n int) (keys [][]string) {
+	for i := range n {
+		keys = append(keys, []string{string(rune('0' + i))})
+	}
+	return keys
+}
+
 func headersOf(n, name, value int) []Header {
 	hs := make([]Header, n)
 	for i := range hs {
@@ -101,6 +109,19 @@ func TestValidate(t *testing.T) {
 		{"too many results", (&ResultList{Queue: "q", Limit: 1001}).Validate(), "limit: 1001; 0 to 1000"},
 		{"results after too long", (&ResultList{Queue: "q", WaitMillis: MaxWaitMillis + 1}).Validate(), "wait_ms: 600001"},
 		{"results from a place and from now", (&ResultList{Queue: "q", After: 4, Last: true}).Validate(), "after: 4, with last too"},
+		{"sixteen keys", message(func(m *Message) { m.KeysIfUndelivered = kvKeys(16) }), ""},
+		{"seventeen keys", message(func(m *Message) { m.KeysIfUndelivered = kvKeys(17) }), "keys_if_undelivered: 17 keys; at most 16"},
+		{"a key twice", message(func(m *Message) { m.KeysIfUndelivered = append(kvKeys(2), []string{"0"}) }), "keys_if_undelivered[2]: the same as key 0"},
+		{"a key of nothing", message(func(m *Message) { m.KeysIfUndelivered = [][]string{{}} }), "keys_if_undelivered[0]: 0 strings; 1 to 16"},
+		{"a key of an empty string", message(func(m *Message) { m.KeysIfUndelivered = [][]string{{""}} }), ""},
+		{"a string of 257 bytes", message(func(m *Message) { m.KeysIfUndelivered = [][]string{{"a", long(257)}} }), "keys_if_undelivered[0][1]: 257 bytes; at most 256"},
+		{"a string that is no text", message(func(m *Message) { m.KeysIfUndelivered = [][]string{{"\xff"}} }), "keys_if_undelivered[0][0]: "},
+		{"kv key of nothing", (&KVGet{}).Validate(), "key: 0 strings; 1 to 16"},
+		{"kv key of seventeen strings", (&KVDelete{Key: make([]string, 17)}).Validate(), "key: 17 strings"},
+		{"kv prefix of nothing", (&KVList{}).Validate(), ""},
+		{"kv limit", (&KVList{Limit: 1001}).Validate(), "limit: 1001; 0 to 1000"},
+		{"kv watch from now and then", (&KVWatch{Now: true, From: 3}).Validate(), "from: 3, with now too"},
+		{"kv watch for too long", (&KVWatch{WaitMillis: MaxWaitMillis + 1}).Validate(), "wait_ms: 600001"},
 
 		{"body at the limit", message(func(m *Message) { m.Body = make([]byte, mmb) }), ""},
 		{"body empty", message(func(m *Message) { m.Body = nil }), ""},

@@ -62,6 +62,9 @@ func (g *Group) apply(l *raft.Log) {
 	g.tellCancelled()
 	g.wakeTasks()
 	g.wakeResults()
+	if g.fx.KV {
+		g.watchers.wake(nil)
+	}
 	for _, n := range g.fx.Ready {
 		if q := g.dispatch.queues[g.st.QueueName(n)]; q != nil {
 			q.number, q.known = n, true

@@ -75,7 +75,7 @@ type Limits struct {
 	Sessions       int           // attached to this group at once; default 20,000
 	Subscriptions  int           // of all sessions; default 100,000
 	Pulls          int           // leases that wait for a message; default 20,000
-	TaskWaiters    int           // default 20,000
+	TaskWaiters    int           // and as many that watch the KV; default 20,000
 	ResultWaiters  int           // calls that wait for a queue's next result; default 5,000
 	Readers        int           // reads that wait for the leader check; default 20,000
 	CacheBytes     int64         // of the log cache; default 32 MiB

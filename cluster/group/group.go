@@ -37,6 +37,7 @@ type Group struct {
 	flights      flights       //
 	recorded     recorded      // guarded by mu
 	tasks        tasks         //
+	watchers     watchers      //
 	serving      bool          // leader, past the barrier: all entries of earlier terms are applied
 	term         uint64        // of the leadership that serves
 	holdUntil    time.Duration // nothing is proposed before; raft has just refused
@@ -118,6 +119,7 @@ func New(cfg Config) (*Group, error) {
 	g.dispatch.reset()
 	g.tasks.reset()
 	g.recorded.reset()
+	g.watchers.reset()
 	g.reads.init()
 	g.digests.init()
 	g.cache = NewLogCache(cfg.Logs, g.limits.CacheBytes)

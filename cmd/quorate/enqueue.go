@@ -18,7 +18,7 @@ import (
 
 type enqueueFlags struct {
 	file, at, kind, key, dedupKey, contentType, taskID, retry string
-	headers                                                   []string
+	headers, lostKeys                                         []string
 	lines, null                                               bool
 	delay, ttl, timeout                                       millis
 	priority                                                  int
@@ -49,6 +49,7 @@ input (--null: each part that ends in a NUL byte). Without any of them it is emp
 	fl.StringVar(&f.kind, "kind", "", "task type, for handlers and metrics")
 	fl.StringVar(&f.contentType, "content-type", "", "of the body")
 	fl.StringArrayVar(&f.headers, "header", nil, "name=value; may be given more than once")
+	fl.StringArrayVar(&f.lostKeys, "key-if-undelivered", nil, "KV key that gets the body if the message dies, its strings\njoined by slashes (orders/17) or as JSON ([\"a/b\",\"c\"]); up to 16 times")
 	fl.StringVar(&f.retry, "retry", "", "retry policy instead of the queue's: "+retryHelp)
 	fl.StringVar(&f.taskID, "task-id", "", "name under which the result is recorded")
 	fl.Var(&f.ttl, "ttl", "the message expires this long after now")
@@ -127,6 +128,13 @@ func (f *enqueueFlags) message() (client.Message, error) {
 			return m, usagef("--header is %q, want name=value", h)
 		}
 		m.Headers = append(m.Headers, client.Header{Name: k, Value: v})
+	}
+	for _, k := range f.lostKeys {
+		key, err := parseKey(k)
+		if err != nil {
+			return m, usagef("--key-if-undelivered: %v", err)
+		}
+		m.KeysIfUndelivered = append(m.KeysIfUndelivered, key)
 	}
 	if f.retry != "" {
 		p, err := parseRetry(f.retry)
