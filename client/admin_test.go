@@ -114,6 +114,29 @@ func TestCallsAndAnswers(t *testing.T) {
 		{"delete dead", func(ctx context.Context, c *Client) []any { errs := c.DeleteDead(ctx, "q", anID); return all(errs[0]) },
 			wire.TypeDeadDelete, &wire.DeadIDs{Queue: "q", IDs: []string{anID}, Request: first},
 			&wire.Enqueued{Outcomes: []wire.Outcome{{ID: anID}}, At: atOne}, all(nil)},
+		{"kv get", func(ctx context.Context, c *Client) []any { e, err := c.KVGet(ctx, Key{"a", "b"}); return all(e, err) },
+			wire.TypeKVGet, &wire.KVGet{Key: []string{"a", "b"}},
+			&wire.KVIs{Entry: wire.KVEntry{Key: []string{"a", "b"}, Value: wire.Bytes("v"), ValueBytes: 1, MessageID: anID, Position: 3,
+				ChangedAt: aTime.UnixMilli(), EndsAt: aTime.UnixMilli()}, At: atOne},
+			all(KVEntry{Key: Key{"a", "b"}, Value: []byte("v"), ValueBytes: 1, MessageID: anID, Position: 3, ChangedAt: aTime, EndsAt: aTime}, nil)},
+		{"kv list", func(ctx context.Context, c *Client) []any {
+			p, err := c.KVList(ctx, Key{"a"}, KVListOptions{Limit: 2, After: Key{"a", "b"}, Values: true})
+			return all(p, err)
+		}, wire.TypeKVList, &wire.KVList{Prefix: []string{"a"}, After: []string{"a", "b"}, Limit: 2, Values: true},
+			&wire.KVEntries{Entries: []wire.KVEntry{{Key: []string{"a", "c"}, Position: 4, ChangedAt: aTime.UnixMilli()}}, Next: []string{"a", "c"}, Position: 5, At: atOne},
+			all(KVPage{Entries: []KVEntry{{Key: Key{"a", "c"}, Position: 4, ChangedAt: aTime}}, Next: Key{"a", "c"}, Position: 5}, nil)},
+		{"kv delete", func(ctx context.Context, c *Client) []any { return all(c.KVDelete(ctx, Key{"a"})) },
+			wire.TypeKVDelete, &wire.KVDelete{Key: []string{"a"}, Request: first}, &wire.OK{At: atOne}, all(nil)},
+		{"kv changes", func(ctx context.Context, c *Client) []any {
+			es, next, err := c.KVChanges(ctx, Key{"a"}, 7, time.Second)
+			return all(es, next, err)
+		}, wire.TypeKVWatch, &wire.KVWatch{Prefix: []string{"a"}, From: 7, WaitMillis: 1000},
+			&wire.KVChanges{Entries: []wire.KVEntry{{Key: []string{"a"}, Position: 8, ChangedAt: aTime.UnixMilli(), Deleted: true, Expired: true}}, Position: 9, At: atOne},
+			all([]KVEntry{{Key: Key{"a"}, Position: 8, ChangedAt: aTime, Deleted: true, Expired: true}}, uint64(9), nil)},
+		{"kv changes from now", func(ctx context.Context, c *Client) []any {
+			es, next, err := c.KVChanges(ctx, nil, KVWatchNow, 0)
+			return all(es, next, err)
+		}, wire.TypeKVWatch, &wire.KVWatch{Now: true}, &wire.KVChanges{Position: 9, At: atOne}, all([]KVEntry{}, uint64(9), nil)},
 		{"task", func(ctx context.Context, c *Client) []any { t, err := c.Task(ctx, "q", "t"); return all(t, err) },
 			wire.TypeTask, &wire.TaskGet{Task: wire.TaskRef{Queue: "q", TaskID: "t"}}, &wire.TaskIs{Task: task, At: atOne}, all(&wantTask, nil)},
 		{"result", func(ctx context.Context, c *Client) []any { r, err := c.Result(ctx, "q", "t"); return all(r, err) },

@@ -65,6 +65,9 @@
 //	sessions       SessionIdleMillis idle       MaxSessions, MaxSessionBytes    overloaded, FieldSessions
 //	outcomes       low passes                   RequestWindow; MaxSessionBytes  invalid_argument; overloaded
 //	dead letters   failed_at + retention now    max_dead                        queue_full, FieldDead, or the oldest goes
+//	KV keys        KVTTLMillis, deletion        MaxKVRecords, reserved included  queue_full, FieldKV
+//	KV deletions   KVTombMillis                 MaxKVDeletions                  the oldest goes, counted; watches from before it list again
+//	hooks          the message ends             those of live messages          as those
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
@@ -120,6 +123,18 @@
 // retention, which options change, and are read in the order of recording.
 //
 // Digest is the hash of the snapshot's bytes: one canonical order to keep right, not two.
+//
+// What a message is to do at its end lies in a hook beside it, found by its id, from its enqueue on. unhook is called where
+// a message ends (finish, die). A purge and a deletion take messages without looking at them: a sweep then goes over all hooks,
+// MaxReclaim an entry, asks for ticks until it is through, and ends those whose message is gone. It sees that by the message's
+// id and never by how far garbage has come, so every node ends the same hook in the same entry.
+//
+// keys_if_undelivered are written once, when the message dies. A dead letter that is redriven has spent them: it reserves and
+// writes none again, since to reserve them anew could refuse the redrive.
+//
+// A KV key is one byte string (kv_key.go) whose order is the list's and whose prefixes are the list's. Its value is the body,
+// one copy for all keys of a message. Keys and kept deletions stand in the order of their last change, which is also the order
+// of their ends: it serves reclaim, and watches, which need no log of changes. A watch sees the last change of each key.
 //
 // Rejected: one record for everything (96 bytes for each message against 64 and a side for some); a list for leased and for
 // waiting messages (the heaps enumerate them as well); remembering outcomes in rings by session (a number far ahead would make
