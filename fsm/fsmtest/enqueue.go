@@ -129,7 +129,10 @@ func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome 
 	}
 	q.stats.Duplicates++
 	o := fsm.Outcome{Duplicate: true, ID: d.first}
-	_, x, r := m.named(q.name, idText(d.first))
+	x, r := m.find(q, func(n names) bool { return n.id == d.first })
+	if x == nil && r == nil {
+		x, r = m.find(q, func(n names) bool { return n.task == idText(d.first) })
+	}
 	if x != nil {
 		r = m.resultOfTask(q, x.task)
 	}

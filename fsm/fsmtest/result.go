@@ -126,6 +126,9 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 	for i := range op.Then {
 		t := &op.Then[i]
 		o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message)
+		if f := m.checkMessage(&t.Message); o.Code == fsm.NotFound && f != fsm.FieldNone {
+			o = refuse(fsm.InvalidArgument, f) // here the message is judged before its queue
+		}
 		switch {
 		case o.Code == fsm.OK:
 			continue
