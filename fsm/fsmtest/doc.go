@@ -33,9 +33,9 @@
 //
 // # Using it
 //
-//	go test ./fsm/fsmtest                                          12 seconds of seeds from a drawn one, printed
+//	go test ./fsm/fsmtest                                          12 seconds of seeds from 1 on
 //	go test ./fsm/fsmtest -run TestModel -seed 7 -seeds 1          one seed again
-//	go test ./fsm/fsmtest -run TestModel -seeds 20000 -timeout 0   a campaign
+//	go test ./fsm/fsmtest -run TestModel -seed 0 -for 1h -timeout 0  a campaign from a drawn seed, printed
 //
 // A history checker replays a log through Model alone: DecodeEntry, then Apply, then compare with what clients saw.
 //

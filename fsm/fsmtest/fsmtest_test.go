@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "first seed; 0 is drawn from the clock and printed")
+	seedFlag  = flag.Uint64("seed", 1, "first seed; 0 is drawn from the clock and printed")
 	seedsFlag = flag.Int("seeds", 0, "how many seeds to run, one after another; 0: as many as there is time for")
 	forFlag   = flag.Duration("for", 12*time.Second, "with -seeds 0: how long to go on with new seeds")
 	opsFlag   = flag.Int("ops", 400, "operations a seed")
