@@ -89,7 +89,7 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 		for i := range e.Messages {
 			a.Outcomes = append(a.Outcomes, f.enqueue(fc, s, e.Queue, &e.Messages[i], e.Request.Number+uint64(i)))
 		}
-		a.At = f.at()
+		a.At, a.Ordered = f.at(), f.ordered
 		fc.push(wire.TypeEnqueued, raw.Tag, &a)
 	case wire.TypeQueueCreate:
 		q := decode[wire.QueueWrite](fc, raw)

@@ -19,7 +19,7 @@ const (
 type callState uint8
 
 const (
-	callQueued   callState = iota // in plain, fresh or again
+	callQueued   callState = iota // in plain, fresh or again, or kept back by a hold
 	callSent                      // in byTag
 	callWaiting                   // in later
 	callAnswered                  // the reader has its answer in hands
@@ -60,6 +60,7 @@ type call struct {
 	err    error
 
 	batch *batch // TypeEnqueue: the messages of the request
+	holds *hold  // what waits for this call to be sent again
 
 	ack     wire.Ack // TypeAck: the body
 	ackDone func(Acked, error)
@@ -357,6 +358,7 @@ func (c *Client) laterLocked(cl *call, e *Error, rs *[]run) {
 	}
 	cl.tries++
 	cl.retryAt = c.now() + int64(c.jit.wait(cl.tries, retryBase, retryMax, min(e.RetryAfter, retryAfter)))
+	c.holdLocked(cl)
 	c.later = append(c.later, cl)
 	c.watchDeadline(cl.retryAt)
 }
@@ -416,11 +418,12 @@ func (c *Client) numberLocked(cl *call) bool {
 // compactLocked drops ended calls from the queues when they are many, so that callers who give up early cannot make
 // them grow.
 func (c *Client) compactLocked() {
-	if c.deadQueued < 64 || c.deadQueued < (c.plain.len()+c.fresh.len()+c.again.len())/2 {
+	if c.deadQueued < 64 || c.deadQueued < (c.plain.len()+c.fresh.len()+c.again.len()+c.heldLocked())/2 {
 		return
 	}
 	c.plain.compact()
 	c.fresh.compact()
+	c.compactHeldLocked()
 	c.again.compact()
 	c.deadQueued = 0
 }

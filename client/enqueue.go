@@ -212,8 +212,7 @@ func (c *Client) add(ctx context.Context, queue string, m *wire.Message, size in
 	if cl == nil || len(cl.batch.msgs) >= batchMessages || cl.batch.size+size > batchBytes {
 		cl = newBatchCall(queue)
 		c.lanes[queue] = cl
-		cl.state = callQueued
-		c.fresh.pushBack(cl)
+		c.startLocked(cl)
 	}
 	cl.batch.add(cl, m, size, p)
 	c.watchDeadline(p.deadline)
@@ -336,6 +335,7 @@ func (c *Client) reapLocked(cl *call) {
 		delete(c.byTag, cl.tag)
 	}
 	cl.state = callDone
+	c.unholdLocked(cl, cl.batch.body.Queue)
 	if c.lanes[cl.batch.body.Queue] == cl {
 		delete(c.lanes, cl.batch.body.Queue)
 	}
@@ -396,6 +396,13 @@ func (c *Client) splitLocked(cl *call) []*call {
 	}
 	at := slices.Index(c.ring[c.ringHead:], cl)
 	c.ring = slices.Replace(c.ring, c.ringHead+at, c.ringHead+at+1, runs...)
+	if h := cl.holds; h != nil { // the runs hold in its place
+		for _, r := range runs {
+			r.holds = h
+			h.waiting++
+		}
+		c.unholdLocked(cl, b.body.Queue)
+	}
 	cl.state, cl.number, cl.batch = callDone, 0, nil
 	b.recycle()
 	return runs
@@ -415,6 +422,7 @@ func (c *Client) enqueued(cn *conn, cl *call, raw wire.Raw) error {
 	}
 	c.mu.Lock()
 	c.retireLocked(cl)
+	c.learnLocked(b.body.Queue, e.Ordered)
 	over := 0
 	var retry *call
 	var refusal *Error
@@ -442,6 +450,7 @@ func (c *Client) enqueued(cn *conn, cl *call, raw wire.Raw) error {
 	if retry != nil {
 		c.laterLocked(retry, refusal, &rs)
 	}
+	c.unholdLocked(cl, b.body.Queue)
 	c.freeLocked(over)
 	c.mu.Unlock()
 	runAll(rs)
@@ -475,6 +484,7 @@ func receiptOf(o *wire.Outcome, at wire.At) (Receipt, error) {
 func (c *Client) finishBatchLocked(cl *call, err error) run {
 	b := cl.batch
 	cl.batch = nil
+	c.unholdLocked(cl, b.body.Queue)
 	if c.lanes[b.body.Queue] == cl {
 		delete(c.lanes, b.body.Queue)
 	}

@@ -44,6 +44,7 @@ type fake struct {
 	attaches int
 
 	hook      func(fc *fakeConn, f wire.Raw) (verdict, *wire.Fault) // under mu
+	ordered   bool                                                  // queues are
 	onMessage func(fc *fakeConn, m *wire.Message) *wire.Fault       // under mu: a refusal in the log
 	hint      string                                                // what followers say instead of the leader's address
 	ping      time.Duration

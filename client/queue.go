@@ -18,6 +18,10 @@ type QueueOptions struct {
 	DedupMaxKeys    int64         // default 1,000,000
 	ResultTTL       time.Duration // default 24 h
 	MaxResultsBytes int64         // default 256 MiB
+
+	// Ordering is "unordered" (default), "fifo" (one message at a time is out, the next one when that is done or dead) or
+	// "per_key" (the same for each message key). It changes only while the queue holds no live message.
+	Ordering string
 }
 
 func (o *QueueOptions) wire() wire.QueueOptions {
@@ -25,6 +29,7 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		LeaseMillis: millis(o.Lease), Retry: o.Retry.wire(), MaxDead: o.MaxDead, DeadOverflow: o.DeadOverflow,
 		DeadRetentionMillis: millis(o.DeadRetention), DedupWindowMillis: millis(o.DedupWindow), DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
+		Ordering: o.Ordering,
 	}
 }
 
@@ -32,7 +37,8 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 type QueueInfo struct {
 	Name          string
 	Options       QueueOptions
-	Pending       int64 // ready
+	Pending       int64 // ready, those included that wait behind another of their key or queue
+	Blocked       int64 // of Pending, those that wait so
 	Processing    int64 // leased
 	Scheduled     int64
 	Retrying      int64
@@ -56,8 +62,9 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			DeadOverflow: o.DeadOverflow, DeadRetention: time.Duration(o.DeadRetentionMillis) * time.Millisecond,
 			DedupWindow: time.Duration(o.DedupWindowMillis) * time.Millisecond, DedupMaxKeys: o.DedupMaxKeys,
 			ResultTTL: time.Duration(o.ResultTTLMillis) * time.Millisecond, MaxResultsBytes: o.MaxResultsBytes,
+			Ordering: o.Ordering,
 		},
-		Pending: w.Pending, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
+		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones,
 		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,
 		AvgProcessing: time.Duration(w.AvgProcessingMillis) * time.Millisecond, Totals: w.Totals,

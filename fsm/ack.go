@@ -145,6 +145,9 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 			}
 			continue
 		}
+		if o = checkOrder(&q.meta.options, &th.Message); o.Code != OK {
+			break
+		}
 		there := false
 		if there, o = s.thenThere(q, op.Then, i); o.Code != OK {
 			break

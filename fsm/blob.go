@@ -58,6 +58,17 @@ func blobTask(b []byte) []byte {
 	return t
 }
 
+// blobKey is the key of a blob that has one.
+func blobKey(has uint8, b []byte) []byte {
+	for _, before := range [...]uint8{hasTask, hasKind, hasContentType} {
+		if has&before != 0 {
+			_, b = chunk(b)
+		}
+	}
+	key, _ := chunk(b)
+	return key
+}
+
 // parse takes a blob apart. A damaged blob gives empty parts: valid tells.
 func (f *fields) parse(has uint8, b []byte) {
 	*f = fields{}

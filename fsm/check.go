@@ -11,6 +11,7 @@ import (
 func (s *State) Check() error {
 	c := checker{s: s, linked: map[int32]string{}}
 	c.queues()
+	c.lanes()
 	c.messages()
 	c.consumers()
 	c.workers()
@@ -22,12 +23,13 @@ func (s *State) Check() error {
 }
 
 type checker struct {
-	s      *State
-	errs   []error
-	linked map[int32]string // message → where it is linked
-	bytes  int64            // of blobs that records hold
-	blobs  int64
-	slack  int64 // what heads and padding may add
+	s       *State
+	errs    []error
+	linked  map[int32]string // message → where it is linked
+	bytes   int64            // of blobs that records hold
+	blobs   int64
+	slack   int64 // what heads and padding may add
+	inLanes int   // lanes of queues
 }
 
 func (c *checker) bad(format string, args ...any) {
@@ -87,6 +89,15 @@ func (c *checker) queues() {
 	if n := s.queueByName.Len(); n != len(s.names) || s.queueByNum.Len() != n {
 		c.bad("%d queues by name, %d by number, want %d", n, s.queueByNum.Len(), len(s.names))
 	}
+	ordered := 0
+	for _, slot := range s.names {
+		if s.queues[slot].meta.options.Ordering != OrderUnordered {
+			ordered++
+		}
+	}
+	if ordered != s.orderedQueues {
+		c.bad("%d ordered queues, a scan finds %d", s.orderedQueues, ordered)
+	}
 	for k := range s.clocks {
 		for i := range int32(s.clocks[k].Len()) {
 			if _, slot := s.clocks[k].At(i); s.queues[slot] == nil || s.queues[slot].clockPos[k] != i {
@@ -122,6 +133,8 @@ func (c *checker) queue(q *queue) {
 		}
 		ready++
 	}
+	blocked := c.queueLanes(q)
+	ready += blocked
 	for i := range int32(q.due.Len()) {
 		key, sl := q.due.At(i)
 		sd := s.sides.Get(sl)
@@ -170,6 +183,7 @@ func (c *checker) queue(q *queue) {
 		have, got int64
 	}{
 		{"ready", t.ready, ready},
+		{"blocked", q.blocked, blocked},
 		{"scheduled", t.scheduled, scheduled},
 		{"retrying", t.retrying, retrying},
 		{"leased", t.leased, int64(q.leases.Len())},

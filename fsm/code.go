@@ -58,6 +58,8 @@ const (
 
 	// Of operations on tasks by their id.
 	FieldMaxWait Field = 60
+	// Of the order of messages and of limits.
+	FieldOrdering Field = 40
 	// Of the KV.
 	FieldKVKeys Field = 80 // keys_if_undelivered of a message
 	FieldKV     Field = 81 // a key; the table of keys

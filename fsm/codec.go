@@ -410,6 +410,7 @@ const (
 	optDedupKeys
 	optResultTTL
 	optResultBytes
+	optOrdering
 	optEnd
 )
 
@@ -418,7 +419,8 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 	f := bit(o.LeaseMillis != 0, optLease) | bit(retry, optRetry) | bit(o.MaxDead != 0, optMaxDead) |
 		bit(o.DeadOverflow != 0, optOverflow) | bit(o.DeadRetentionMillis != 0, optDeadRetention) |
 		bit(o.DedupWindowMillis != 0, optDedupWindow) | bit(o.DedupMaxKeys != 0, optDedupKeys) |
-		bit(o.ResultTTLMillis != 0, optResultTTL) | bit(o.MaxResultsBytes != 0, optResultBytes)
+		bit(o.ResultTTLMillis != 0, optResultTTL) | bit(o.MaxResultsBytes != 0, optResultBytes) |
+		bit(o.Ordering != 0, optOrdering)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -438,6 +440,9 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		if v != 0 {
 			b = binary.AppendVarint(b, v)
 		}
+	}
+	if f&optOrdering != 0 {
+		b = append(b, byte(o.Ordering))
 	}
 	return b
 }

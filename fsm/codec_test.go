@@ -35,7 +35,7 @@ func vectors() []vector {
 	opts := QueueOptions{
 		LeaseMillis: 30_000, Retry: RetryPolicy{Kind: RetrySchedule, Steps: []int64{1000, 5000}}, MaxDead: 10,
 		DeadOverflow: DeadDropOldest, DeadRetentionMillis: 1000, DedupWindowMillis: 2000, DedupMaxKeys: 30, ResultTTLMillis: 4000,
-		MaxResultsBytes: 1 << 40,
+		MaxResultsBytes: 1 << 40, Ordering: OrderPerKey,
 	}
 	res := Result{Output: []byte("done"), ContentType: []byte("text/plain")}
 	q := []byte("orders.eu")
@@ -175,8 +175,9 @@ func TestDecodeRefuses(t *testing.T) {
 		{"zero retry present", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x10, 0, 0, 0), "retry policy that is present is zero"},
 		{"unknown retry bit", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x10, 0, 1, 0x40), "retry policy with presence bits 0x40"},
 		{"no steps present", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x10, 0, 1, retrySteps, 0), "steps are present but none"},
-		{"unknown option bit", entry(opCreateQueue, 0, 0, 0x80, 0x04), "presence bits 0x200"},
+		{"unknown option bit", entry(opCreateQueue, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01), "presence bits 0x40000000000"},
 		{"zero overflow present", entry(opCreateQueue, 0, 0, optOverflow, 0), "dead_overflow that is present is zero"},
+		{"zero ordering present", entry(opCreateQueue, 0, 0, 0x80, 0x04, 0), "an ordering that is present is zero"},
 		{"subscription over 32 bits", join(entry(opLease, 0, 0), zero(16), []byte{0x80, 0x80, 0x80, 0x80, 0x10, 0, 0, 0, 0}), "32 bits"},
 		{"max over 32 bits", join(entry(opLease, 0, 0), zero(16), []byte{0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}), "32 bits"},
 		{"ids past the end", entry(opDeadDelete, 0, 0, 1, 1, 2, 3), "1 ids cannot be in 3 bytes"},

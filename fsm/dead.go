@@ -13,6 +13,7 @@ func (s *State) die(q *queue, slot int32, reason DeadReason) {
 	t.diedBy[reason]++
 	s.linkDead(q, slot)
 	s.tellTask(q, m)
+	s.leaveLane(q, slot)
 	if o := &q.meta.options; o.DeadOverflow == DeadDropOldest {
 		// At most so many at once, where the maximum was lowered: the next death goes on.
 		for range MaxReclaim {
@@ -145,6 +146,9 @@ func (s *State) requeue(q *queue, slot int32) (o Outcome) {
 		expires = s.now + (sd.expires - m.enqueued)
 	}
 	id := s.nextID()
+	if opt.Ordering != OrderUnordered { // it may be from before the queue was ordered
+		m.priority = DefaultPriority
+	}
 	at := s.insert(q, id, m.priority, has, meta, f.body, s.now, expires)
 	s.dropDead(q, slot)
 	s.messages.Mut(at).flags |= m.flags & flagPushed

@@ -434,4 +434,10 @@ func (d *Decoder) options(o *QueueOptions) {
 	o.DedupMaxKeys = d.set(f&optDedupKeys != 0)
 	o.ResultTTLMillis = d.set(f&optResultTTL != 0)
 	o.MaxResultsBytes = d.set(f&optResultBytes != 0)
+	o.Ordering = 0
+	if f&optOrdering != 0 {
+		if o.Ordering = Ordering(d.byte()); o.Ordering == 0 {
+			d.fail("%s: an ordering that is present is zero", opNames[d.op])
+		}
+	}
 }

@@ -43,6 +43,18 @@
 // Ready messages are served by priority, then place. Places are numbers taken group-wide when a message becomes ready; one that
 // is released keeps its place and waits in a small heap beside the list.
 //
+// # Order
+//
+// An ordered group of messages (all of a fifo queue; of a per_key queue those of one key) is a lane, found by (queue, key):
+//
+//	lane ──holder──▶ the one message that can be leased, is out or waits for its retry
+//	  └── head ⇄ … ⇄ tail: the messages behind it, by place, in no list of the queue
+//
+// Only holders stand in the queue's ready lists, so whatever is leased is free to be leased, and a lane that is stuck is not
+// looked at again before it moves, however much waits in it. The holder keeps its place until it is done or dead; then the
+// first one behind it becomes the holder, at the place it has. Messages without a key have no lane in a per_key queue. A lane
+// goes with its last message. All of it follows from the states and places of the messages: a snapshot has no lanes.
+//
 // Records lie in pages (fsm/table) that a View shares until they are written to. Indexes, lists and heaps are not in views or
 // snapshots: Restore makes them anew. Slots, chunks, page contents of free records and the order within a heap differ from node
 // to node; nothing of them shows in an answer, a snapshot or a digest.
@@ -51,6 +63,8 @@
 //
 // [State.Check] proves them by scanning:
 //   - a message that can be seen is linked in exactly one place, the one of its state, and counted there;
+//   - each message of an ordered queue that is ready, out or retrying is in its lane: one holds it, with the lowest place, and
+//     only ready ones wait;
 //   - a queue stands in each clock with the earliest of what it holds;
 //   - every blob in the arena is held by the one record that its owner says;
 //   - every index holds exactly the records that it should;
@@ -69,6 +83,7 @@
 //	KV deletions   KVTombMillis                 MaxKVDeletions                  the oldest goes, counted; watches from before it list again
 //	hooks          the message ends             those of live messages          as those
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
+//	lanes          with the last message         one a live message, at most      –
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
 // # Decisions (2026-11)
@@ -121,6 +136,16 @@
 //
 // Results are listed by a row of chunks that restore makes anew, not by an ordered heap: results end in the order of their
 // retention, which options change, and are read in the order of recording.
+//
+// Ready counts all messages in that state, those that wait behind another of their key too: they are pending to whoever asks
+// for them. What can be leased is [State.Ready]. The difference is QueueStats.Blocked.
+//
+// What is out at a purge holds its key afterwards still, against messages that come later: it may come back.
+//
+// A dead letter from before its queue was ordered is requeued with the default priority: the order knows no other.
+//
+// Lanes are found by key and not linked from messages: 4 bytes more would make every message 72 bytes, for the sake of those
+// that have a key.
 //
 // Digest is the hash of the snapshot's bytes: one canonical order to keep right, not two.
 //

@@ -90,7 +90,11 @@ func (s *State) dueMoves() {
 		case moveDelay, moveRetry:
 			s.dueRemove(q, sl)
 			s.leaveWaiting(q, slot)
-			s.becomeReady(q, slot)
+			if _, ordered := s.laneKey(q, s.messages.Get(slot)); ordered && kind == moveRetry {
+				s.returnReady(q, slot) // it has held its lane
+			} else {
+				s.becomeReady(q, slot)
+			}
 		case moveLease:
 			s.expire(q, slot)
 		case moveTTL:

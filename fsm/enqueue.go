@@ -16,6 +16,9 @@ func (s *State) enqueueBatch(op *Enqueue) {
 				o = refuse(NotFound, FieldQueue, 0)
 			default:
 				o = s.checkMessage(&op.Messages[i])
+				if o.Code == OK && q != nil {
+					o = checkOrder(&q.meta.options, &op.Messages[i])
+				}
 				if o.Code == OK && q == nil {
 					if q = s.autoCreate(op.Queue); q == nil {
 						o = refuse(Overloaded, FieldQueues, s.lim.queues)

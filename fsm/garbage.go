@@ -17,6 +17,7 @@ const (
 	garbageWaiting  garbageKind = iota // sides under the clock: scheduled and retrying messages are given back, ready ones are in a list too
 	garbageReleased                    // messages
 	garbageList                        // messages, by next
+	garbageLanes                       // lanes, by newer, with the messages that wait in them
 	garbageLeased                      // sides
 	garbageDedups
 	garbageResults
@@ -49,6 +50,21 @@ func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
 			slot := j.head
 			j.head = s.messages.Get(slot).next
 			s.dropMessage(slot)
+		}
+		return left, j.head == none
+	case garbageLanes:
+		for left > 0 && j.head != none {
+			ln := j.head
+			for ; left > 0 && s.lanes.Get(ln).head != none; left-- {
+				slot := s.lanes.Get(ln).head
+				s.lanes.Mut(ln).head = s.messages.Get(slot).next
+				s.dropMessage(slot)
+			}
+			if left > 0 {
+				left--
+				j.head = s.lanes.Get(ln).newer
+				s.freeLane(s.queues[s.lanes.Get(ln).queue], ln)
+			}
 		}
 		return left, j.head == none
 	case garbageTombs:

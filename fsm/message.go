@@ -12,8 +12,8 @@ type message struct {
 	enqueued int64     // T
 	body     arena.Ref // the blob: optional fields as bits say, then the body
 	queue    int32     // slot
-	next     int32     // ready list or dead list; while released: its position in the queue's released heap
-	prev     int32     // ready list or dead list
+	next     int32     // ready list, lane or dead list; while released: its position in the queue's released heap
+	prev     int32     // ready list, lane or dead list
 	side     int32     // none until it is delayed, leased, given a ttl or dead
 	gen      uint32    // of the queue's live or dead set at the time it came in: not equal means purged
 	priority uint8
@@ -22,11 +22,12 @@ type message struct {
 	flags    uint8
 }
 
-// Flags of a message. flagReleased is local: it says in which of two places a ready message is kept.
+// Flags of a message. flagReleased and flagBlocked are local: they say in which of three places a ready message is kept.
 const (
 	flagReleased uint8 = 1 << iota
 	flagPushed         // a result was pushed while it could not end the message: its task may have one already
-	flagLocal          = flagReleased | flagHooked
+	flagBlocked        // waits in its lane behind another
+	flagLocal          = flagReleased | flagHooked | flagBlocked
 	// flagCancelled: its task was cancelled while it was out; the lease is all that is left of it.
 	flagCancelled uint8 = 1 << 7
 	// flagHooked: it has a hook. Local, since the hooks say so.

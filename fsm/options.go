@@ -33,6 +33,17 @@ const (
 	DeadDropOldest                     // the oldest dead letters go, counted
 )
 
+// Ordering says which messages of a queue wait for which.
+type Ordering uint8
+
+// The three modes.
+const (
+	OrderUnordered Ordering = iota // by priority, then place
+	OrderFIFO                      // one after another: the next one goes out when the one before is done or dead
+	OrderPerKey                    // that, for the messages of each key; those without a key are unordered
+	orderEnd
+)
+
 // QueueOptions are the settings of a queue. Zero values mean the default in every field; Normalize fills them in.
 // Durations are in milliseconds. Changed options apply at once to all messages, but for what a record fixes at its birth.
 type QueueOptions struct {
@@ -45,4 +56,6 @@ type QueueOptions struct {
 	DedupMaxKeys        int64        // 1–10,000,000; default 1,000,000
 	ResultTTLMillis     int64        // 1 s–366 days; default 24 h
 	MaxResultsBytes     int64        // 1–1 TiB; default 256 MiB
+	// Ordering can be changed only while the queue holds no live message. Default unordered.
+	Ordering Ordering
 }

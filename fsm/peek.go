@@ -10,8 +10,8 @@ import (
 const ListLimit = 50_000
 
 // Peek lists live messages of a queue in one state, behind the one with the id after (zero: from the start), until f returns
-// false. Ready ones come in serving order, but those that were released come first and among themselves in any order; the
-// other states in any order. An after that is no longer where it was starts from the front.
+// false. Ready ones come in serving order, but those that were released come first and among themselves in any order, and
+// those that wait behind another of their key come last, key by key; the other states in any order. An after that is no longer where it was starts from the front.
 //
 // A call looks at no more than ListLimit records. Where that ends it, partial is the id to go on behind; else it is zero.
 func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (partial ID) {
@@ -37,11 +37,17 @@ func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (p
 
 func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (partial ID) {
 	pos, list, at := int32(0), -1, none
+	filled, ln, waits := q.filled, q.lanes.tail, none
 	if start != none && s.messages.Get(start).state == StateReady {
 		m := s.messages.Get(start)
-		if m.flags&flagReleased != 0 {
+		switch {
+		case m.flags&flagReleased != 0:
 			pos = m.next + 1
-		} else {
+		case m.flags&flagBlocked != 0:
+			pos, filled, waits = int32(q.released.Len()), 0, m.next
+			ln, _, _ = s.laneOf(q, m)
+			ln = s.lanes.Get(ln).older
+		default:
 			pos, list, at = int32(q.released.Len()), int(m.priority), m.next
 		}
 	}
@@ -60,7 +66,6 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 			return partial
 		}
 	}
-	filled := q.filled
 	if list >= 0 {
 		filled &= 1<<list - 1
 	}
@@ -71,11 +76,22 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 			}
 		}
 		if filled == 0 {
-			return ID{}
+			break
 		}
 		list = bits.Len16(filled) - 1
 		filled &^= 1 << list
 		at = q.ready[list].head
+	}
+	for { // lanes in which messages wait are the last
+		for ; waits != none; waits = s.messages.Get(waits).next {
+			if !show(waits) {
+				return partial
+			}
+		}
+		if ln == none || s.lanes.Get(ln).head == none {
+			return ID{}
+		}
+		waits, ln = s.lanes.Get(ln).head, s.lanes.Get(ln).older
 	}
 }
 

@@ -55,7 +55,9 @@ type queue struct {
 	dedups    table.Heap
 	results   table.Heap
 	order     resultOrder
-	dead      list // by (failed_at, id)
+	dead      list  // by (failed_at, id)
+	lanes     list  // of an ordered queue
+	blocked   int64 // ready messages that wait in their lanes
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
 	told      uint64 // index of the entry that last reported it ready
@@ -101,7 +103,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	slot := s.tallies.Alloc()
 	t := s.tallies.Mut(slot)
 	t.tombHead, t.tombTail, t.used = none, none, true
-	q := &queue{slot: slot, meta: meta, dead: emptyList}
+	q := &queue{slot: slot, meta: meta, dead: emptyList, lanes: emptyList}
 	for p := range q.ready {
 		q.ready[p] = emptyList
 	}
@@ -116,6 +118,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	s.queueByName.Insert(s.hashText([]byte(meta.name)), slot)
 	s.queueByNum.Insert(table.HashID(1, uint64(meta.number)), slot)
 	s.names = slices.Insert(s.names, s.nameAt(meta.name), slot)
+	s.countOrdered(meta, 1)
 	return q
 }
 
@@ -191,12 +194,18 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 		return
 	}
 	op.Options.Normalize()
+	if op.Options.Ordering != q.meta.options.Ordering && s.tallies.Get(q.slot).live() > 0 {
+		*o = refuse(FailedPrecondition, FieldOrdering, 0)
+		return
+	}
 	meta := &queueMeta{name: q.meta.name, number: q.meta.number, options: op.Options}
 	meta.options.Retry.Steps = slices.Clone(op.Options.Retry.Steps)
 	if old := q.meta.options.DeadRetentionMillis; old != meta.options.DeadRetentionMillis {
 		t := s.tallies.Mut(q.slot)
 		t.deadCut = max(t.deadCut, s.now-old+1)
 	}
+	s.countOrdered(q.meta, -1)
+	s.countOrdered(meta, 1)
 	q.meta = meta
 	s.clockFix(clockDead, q)
 }
@@ -237,6 +246,7 @@ func (s *State) purgeLive(q *queue) int64 {
 	}
 	s.startSweep()
 	q.filled = 0
+	s.swapLanes(q)
 	q.released = table.Heap{Moved: s.moved.released}
 	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
 	s.clockFix(clockDue, q)
@@ -274,6 +284,10 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 		s.endLease(sl, false)
 	}
 	t := s.tallies.Mut(q.slot)
+	if q.lanes.head != none { // those of what is out
+		s.garbage = append(s.garbage, garbageJob{kind: garbageLanes, head: q.lanes.head})
+		q.lanes, q.blocked = emptyList, 0
+	}
 	s.garbage = append(s.garbage,
 		garbageJob{kind: garbageLeased, heap: q.leases},
 		garbageJob{kind: garbageDedups, heap: q.dedups},
@@ -289,6 +303,7 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 	}
 	s.queueByName.Delete(s.hashText([]byte(q.meta.name)), q.slot)
 	s.queueByNum.Delete(table.HashID(1, uint64(q.meta.number)), q.slot)
+	s.countOrdered(q.meta, -1)
 	at := s.nameAt(q.meta.name)
 	s.names = slices.Delete(s.names, at, at+1)
 	s.lastQueue = nil

@@ -126,6 +126,9 @@ func (p *player) message() Message {
 		m.Kind, m.Key, m.ContentType = []byte("k"), []byte("key"), []byte("text/plain")
 		m.Headers = []Header{{[]byte("a"), []byte("b")}, {[]byte("c"), nil}}
 	}
+	if d.n(3) != 0 {
+		m.Key = []byte(pick(d, []string{"k1", "k2", "k3"}))
+	}
 	if d.n(6) == 0 {
 		m.TimeoutMillis = int64(d.n(500))
 	}
@@ -178,6 +181,7 @@ func (p *player) options() (o QueueOptions) {
 	case 3:
 		o.DeadRetentionMillis, o.LeaseMillis = 1000+int64(d.n(1000)), 100
 	}
+	o.Ordering = pick(d, []Ordering{OrderUnordered, OrderUnordered, OrderPerKey, OrderPerKey, OrderFIFO})
 	o.Retry = RetryPolicy{Kind: RetryLinear, InitialMillis: 40, MaxMillis: 100, MaxAttempts: int32(1 + d.n(4))}
 	o.Retry.Normalize()
 	return o

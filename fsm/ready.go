@@ -22,6 +22,10 @@ func servingKey(m *message) int64 { return int64(MaxPriority-m.priority)<<56 | i
 // removeReady takes a ready message out of where it waits. It stays under the clock if it has a ttl.
 func (s *State) removeReady(q *queue, slot int32) {
 	m := s.messages.Mut(slot)
+	if m.flags&flagBlocked != 0 {
+		s.unblock(q, slot)
+		return
+	}
 	if m.flags&flagReleased != 0 {
 		q.released.Remove(m.next)
 		m.flags &^= flagReleased
@@ -68,20 +72,33 @@ func (s *State) becomeReady(q *queue, slot int32) {
 	m.state = StateReady
 	s.places++
 	m.place = s.places
-	s.pushReady(q, slot)
+	if !s.queueUp(q, slot) {
+		s.pushReady(q, slot)
+		s.tellReady(q)
+	}
 	s.nowReady(q, slot)
 }
 
-// returnReady puts a released message back at its old place.
+// returnReady puts a message that was released, or that held its lane while it was retrying, back at its old place.
 func (s *State) returnReady(q *queue, slot int32) {
 	m := s.messages.Mut(slot)
 	m.state = StateReady
 	m.flags |= flagReleased
 	m.prev = none
 	q.released.Push(servingKey(m), slot)
+	s.tellReady(q)
 	s.nowReady(q, slot)
 }
 
+// tellReady tells the leader that there is something to be leased.
+func (s *State) tellReady(q *queue) {
+	if q.told != s.index {
+		q.told = s.index
+		s.fx.Ready = append(s.fx.Ready, q.meta.number)
+	}
+}
+
+// nowReady counts a message that has become ready, leasable or not, and puts its ttl under the clock.
 func (s *State) nowReady(q *queue, slot int32) {
 	t := s.tallies.Mut(q.slot)
 	t.ready++
@@ -89,10 +106,6 @@ func (s *State) nowReady(q *queue, slot int32) {
 	m.gen = t.liveGen
 	if m.side != none && s.sides.Get(m.side).expires != 0 {
 		s.duePush(q, m.side)
-	}
-	if q.told != s.index {
-		q.told = s.index
-		s.fx.Ready = append(s.fx.Ready, q.meta.number)
 	}
 }
 
@@ -116,6 +129,7 @@ func (s *State) detach(q *queue, slot int32, end leaseEnd) {
 // finish removes a detached live message for good: it is done.
 func (s *State) finish(q *queue, slot int32) {
 	s.unhook(slot, endedDone)
+	s.leaveLane(q, slot)
 	t := s.tallies.Mut(q.slot)
 	t.bytes -= int64(s.arena.Size(s.messages.Get(slot).body))
 	s.groupCount--

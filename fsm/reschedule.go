@@ -32,6 +32,7 @@ func (s *State) reschedule(op *Reschedule) Outcome {
 		due = s.sides.Get(m.side).due
 	}
 	s.detach(q, slot, endNone)
+	s.leaveLane(q, slot)
 	if op.HasBody {
 		s.replaceBody(q, slot, op)
 	}

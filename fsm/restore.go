@@ -36,6 +36,7 @@ type restorer struct {
 	f      *frameReader
 	ready  []placed // by place
 	leased []leased // by lease
+	held   []int32  // messages that are out or retrying: they hold their lanes
 	dead   []int32
 	// Of the KV: values by message id, and where a sweep stood.
 	valueOf table.Index
@@ -74,6 +75,7 @@ func (rs *restorer) run() error {
 		{sectionResults, rs.results},
 		{sectionTombs, rs.tombs},
 		{sectionSessions, rs.sessions},
+		{sectionOrder, rs.order},
 		{sectionTasks, rs.taskTotals},
 		{sectionKV, rs.kv},
 		{sectionKVValues, rs.kvValues},
@@ -94,17 +96,14 @@ func (rs *restorer) run() error {
 		if f.err() != nil {
 			return f.err()
 		}
-		if number == sectionMessages {
-			rs.link()
-			if f.err() != nil {
-				return f.err()
-			}
-		}
 	}
 	if number, ok := f.section(); ok {
 		f.fail("section %d is unknown to this build", number)
 	}
 	if f.err() != nil {
+		return f.err()
+	}
+	if rs.link(); f.err() != nil {
 		return f.err()
 	}
 	s.scratchFx.reset()
@@ -334,6 +333,7 @@ func (rs *restorer) enter(q *queue, slot int32) {
 	case StateReady:
 		rs.ready = append(rs.ready, placed{m.place, slot})
 	case StateLeased:
+		rs.held = append(rs.held, slot)
 		t.leased++
 		sd := s.sides.Get(m.side)
 		rs.leased = append(rs.leased, leased{sd.lease, m.side})
@@ -343,6 +343,7 @@ func (rs *restorer) enter(q *queue, slot int32) {
 		t.scheduled++
 		s.duePush(q, m.side)
 	case StateRetrying:
+		rs.held = append(rs.held, slot)
 		t.retrying++
 		s.duePush(q, m.side)
 	case StateDead:
@@ -354,6 +355,7 @@ func (rs *restorer) enter(q *queue, slot int32) {
 // link makes the lists: ready messages by place, leases by position, dead letters by time.
 func (rs *restorer) link() {
 	s, f := rs.s, rs.f
+	rs.hold()
 	slices.SortFunc(rs.ready, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
 	for i, p := range rs.ready {
 		if p.place == 0 || i > 0 && rs.ready[i-1].place == p.place {
@@ -361,7 +363,9 @@ func (rs *restorer) link() {
 			return
 		}
 		q := s.queues[s.messages.Get(p.slot).queue]
-		s.pushReady(q, p.slot)
+		if !s.queueUp(q, p.slot) {
+			s.pushReady(q, p.slot)
+		}
 		s.nowReady(q, p.slot)
 	}
 	slices.SortFunc(rs.leased, func(a, b leased) int { return a.lease.Compare(b.lease) })

@@ -18,6 +18,7 @@ const (
 	sectionTombs                     // by queue number, then oldest first
 	sectionSessions                  // by id, each with its outcomes by number
 
+	sectionOrder uint8 = 20 // what an ordered or limited queue has beyond, by number
 	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
 )
 
@@ -66,6 +67,10 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 			v.writeSession(f, s)
 			return f.err() == nil
 		})
+	f.section(sectionOrder)
+	for _, slot := range queues {
+		v.writeOrder(f, slot)
+	}
 	f.section(sectionTasks)
 	for _, slot := range queues {
 		v.writeTaskTotals(f, slot)

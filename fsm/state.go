@@ -16,6 +16,7 @@ const (
 	ownHistory                   // side.history
 	ownResult                    // result.blob
 	ownWorker                    // worker.text
+	ownLane                      // lane.key
 
 	ownKVKey   uint64 = 60 // kvKey.key
 	ownKVValue uint64 = 61 // kvValue.blob
@@ -48,19 +49,23 @@ type State struct {
 	byTask   table.Index // (queue, explicit task id) → message
 	byOrigin table.Index // original id of a redriven message whose task id that is → message
 
-	queues      []*queue           // by slot; nil where free
-	tallies     table.Pages[tally] // same slots
-	queueByName table.Index        // → slot
-	queueByNum  table.Index        // → slot
-	names       []int32            // slots of existing queues, by name
-	clocks      [clocks]table.Heap // queues by what is due or ends first in them
-	lastQueue   *queue             // the last one found by name
-	groupCount  int64              // live messages and dead letters
+	queues        []*queue           // by slot; nil where free
+	tallies       table.Pages[tally] // same slots
+	queueByName   table.Index        // → slot
+	queueByNum    table.Index        // → slot
+	names         []int32            // slots of existing queues, by name
+	clocks        [clocks]table.Heap // queues by what is due or ends first in them
+	lastQueue     *queue             // the last one found by name
+	groupCount    int64              // live messages and dead letters
+	orderedQueues int                // queues that are fifo or per_key
 
 	workers    table.Pages[worker]
 	workerIdx  table.Index
 	consumers  table.Pages[consumer]
 	consumerIx table.Index
+
+	lanes  table.Pages[lane]
+	laneIx table.Index // (queue, key) → lane
 
 	dedups    table.Pages[dedupKey]
 	dedupIdx  table.Index

@@ -9,7 +9,8 @@ type QueueStats struct {
 	Name    string
 	Options QueueOptions
 
-	Ready, Scheduled, Retrying, Leased, Dead int64
+	Ready, Scheduled, Retrying, Leased, Dead int64 // Ready counts those too that wait behind another of their key or queue
+	Blocked                                  int64 // of Ready, those that wait so
 	Bytes                                    int64 // bodies, headers and other fields of live messages
 	// OldestEnqueuedAt is T of the oldest of these: the first ready message of each priority, the one that becomes due
 	// first, the one whose lease ends first; 0 if the queue holds none. Without delays, retries and long leases that is the
@@ -58,12 +59,48 @@ func (s *State) QueueOptions(n uint32) QueueOptions {
 	return QueueOptions{}
 }
 
-// Ready is how many messages of a queue can be leased now.
+// Ready is how many messages of a queue can be leased now: of the ready ones those that do not wait for another of their
+// key or queue.
 func (s *State) Ready(n uint32) int {
 	if q := s.byNumber(n); q != nil {
-		return int(s.tallies.Get(q.slot).ready)
+		return int(s.tallies.Get(q.slot).ready - q.blocked)
 	}
 	return 0
+}
+
+// QueueOrdering is the ordering of a queue, unordered when it is gone.
+func (s *State) QueueOrdering(n uint32) Ordering {
+	if q := s.byNumber(n); q != nil {
+		return q.meta.options.Ordering
+	}
+	return OrderUnordered
+}
+
+// Ordered says whether a queue of that name exists and is ordered. It does not allocate.
+func (s *State) Ordered(name []byte) bool {
+	q := s.findQueueRead(name)
+	return q != nil && q.meta.options.Ordering != OrderUnordered
+}
+
+// Holder is the queue of a live lease whose message holds back others of its key or queue: when the lease ends in an ack the
+// next one can be leased. "" where nothing waits, or the token is not live. It does not allocate.
+func (s *State) Holder(t Token) (queue string) {
+	if s.orderedQueues == 0 {
+		return ""
+	}
+	slot, ok := s.find(t.Message)
+	if !ok {
+		return ""
+	}
+	m := s.messages.Get(slot)
+	q := s.queues[m.queue]
+	if m.state != StateLeased || s.sides.Get(m.side).lease != t.Lease || q.blocked == 0 {
+		return ""
+	}
+	if ln, _, _ := s.laneOf(q, m); ln == none || s.lanes.Get(ln).head == none {
+		return ""
+	}
+	return q.meta.name
 }
 
 // Queues calls f for each queue in the order of names, starting behind after, until it returns false.
@@ -85,7 +122,7 @@ func (s *State) Stats(n uint32) QueueStats {
 	t := s.tallies.Get(q.slot)
 	return QueueStats{
 		Name: q.meta.name, Options: q.meta.options,
-		Ready: t.ready, Scheduled: t.scheduled, Retrying: t.retrying, Leased: t.leased, Dead: t.dead, Bytes: t.bytes,
+		Ready: t.ready, Blocked: q.blocked, Scheduled: t.scheduled, Retrying: t.retrying, Leased: t.leased, Dead: t.dead, Bytes: t.bytes,
 		OldestEnqueuedAt: s.oldest(q),
 		Results:          t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
@@ -120,8 +157,8 @@ func (s *State) oldest(q *queue) int64 {
 
 // Memory is what the state holds, for metrics and tests.
 type Memory struct {
-	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues int64
-	KVKeys, KVDeletions, Hooks                                                        int64
+	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues, Lanes int64
+	KVKeys, KVDeletions, Hooks                                                               int64
 	// Garbage is purged records that are not given back yet.
 	Garbage                                        int64
 	ArenaLive, ArenaHeld, TableBytes, SessionBytes int64 // bytes
@@ -130,7 +167,7 @@ type Memory struct {
 // Memory walks the queues, not the records.
 func (s *State) Memory() Memory {
 	m := Memory{
-		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)),
+		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.lanes.Len()),
 		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
 	}
 	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
@@ -149,6 +186,6 @@ func (s *State) Memory() Memory {
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
-		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes()
+		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.lanes.Bytes() + s.laneIx.Bytes()
 	return m
 }

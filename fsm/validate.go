@@ -78,6 +78,9 @@ func (o *QueueOptions) Validate() (Field, error) {
 	if o.DeadOverflow > DeadDropOldest {
 		return FieldOptions, fmt.Errorf("%w: dead_overflow %d is unknown", errOptions, o.DeadOverflow)
 	}
+	if o.Ordering >= orderEnd {
+		return FieldOrdering, fmt.Errorf("%w: ordering %d is unknown", errOptions, o.Ordering)
+	}
 	for _, c := range [...]struct {
 		name      string
 		field     Field
@@ -103,7 +106,7 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 	return o.LeaseMillis == p.LeaseMillis && o.Retry.Equal(&p.Retry) && o.MaxDead == p.MaxDead &&
 		o.DeadOverflow == p.DeadOverflow && o.DeadRetentionMillis == p.DeadRetentionMillis &&
 		o.DedupWindowMillis == p.DedupWindowMillis && o.DedupMaxKeys == p.DedupMaxKeys &&
-		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes
+		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

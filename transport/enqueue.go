@@ -150,6 +150,7 @@ func (c *conn) completePart(k *call, st *fsm.State, at group.Stamp, out []fsm.Ou
 			c.setOutcome(&outcomes[i], k, st, &out[i], i)
 			outcomes[i].ID = strings.Clone(outcomes[i].ID) // setOutcome's text is good for one frame only
 		}
+		b.rep.Ordered = st != nil && st.Ordered(wire.View(k.queue))
 		c.srv.metrics.committed(k.start)
 	}
 	if b.left--; b.left == 0 {
@@ -175,6 +176,7 @@ func (c *conn) answerEnqueued(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 		rep.Outcomes[i] = wire.Outcome{}
 		c.setOutcome(&rep.Outcomes[i], k, st, &out[i], i)
 	}
+	rep.Ordered = k.kind == wire.TypeEnqueue && st != nil && st.Ordered(wire.View(k.queue))
 	c.appendFrame(wire.TypeEnqueued, k.tag, rep)
 	clear(rep.Outcomes)
 	if k.kind == wire.TypeEnqueue {

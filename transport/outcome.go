@@ -33,6 +33,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldRequest: "request", fsm.FieldResult: "result", fsm.FieldThen: "then", fsm.FieldOptions: "options",
 	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
 	fsm.FieldKVKeys: "keys_if_undelivered", fsm.FieldKV: "key",
+	fsm.FieldOrdering: "ordering",
 }
 
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
@@ -174,6 +175,8 @@ func precondition(k *call, o *fsm.Outcome) string {
 		return "the task does not wait: it is out, or has ended; only one that is scheduled, pending or retrying can be changed"
 	case k.kind == wire.TypeLease:
 		return "the messages that this request was given are not leased to it any more"
+	case o.Field == fsm.FieldOrdering:
+		return fmt.Sprintf("ordering: queue %q holds live messages, and it changes only while there are none: drain or purge it first", k.queue)
 	case fieldNames[o.Field] != "":
 		return fmt.Sprintf("%s: what it names is not in a state that allows this", fieldNames[o.Field])
 	}

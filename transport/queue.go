@@ -16,6 +16,12 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 	if o.DeadOverflow == wire.DeadDropOldest {
 		q.DeadOverflow = fsm.DeadDropOldest
 	}
+	switch o.Ordering {
+	case wire.OrderFIFO:
+		q.Ordering = fsm.OrderFIFO
+	case wire.OrderPerKey:
+		q.Ordering = fsm.OrderPerKey
+	}
 	q.Normalize()
 	return q
 }
@@ -29,7 +35,12 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	if o.DeadOverflow == fsm.DeadDropOldest {
 		q.DeadOverflow = wire.DeadDropOldest
 	}
+	q.Ordering = orderings[o.Ordering]
 	return q
+}
+
+var orderings = map[fsm.Ordering]string{
+	fsm.OrderUnordered: wire.OrderUnordered, fsm.OrderFIFO: wire.OrderFIFO, fsm.OrderPerKey: wire.OrderPerKey,
 }
 
 // queueWrite creates a queue or sets its options.
@@ -81,7 +92,7 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 	q := wire.QueueInfo{
 		Name: s.Name, Options: wireOptions(&s.Options),
 		Pending: s.Ready, Processing: s.Leased, Scheduled: s.Scheduled, Retrying: s.Retrying, Dead: s.Dead,
-		Bytes: s.Bytes, Results: s.Results, ResultBytes: s.ResultBytes, DedupKeys: s.DedupKeys, Tombstones: s.Tombstones,
+		Blocked: s.Blocked, Bytes: s.Bytes, Results: s.Results, ResultBytes: s.ResultBytes, DedupKeys: s.DedupKeys, Tombstones: s.Tombstones,
 		Totals: map[string]int64{
 			"enqueued": s.Enqueued, "acked": s.Acked, "nacked": s.Nacked, "expired": s.Expired, "dead": s.Died,
 			"duplicates": s.Duplicates, "redriven": s.Redriven, "refused": s.Refused, "dead_dropped": s.DeadDropped,

@@ -266,8 +266,8 @@ func (d *dec) fault(v *Fault) {
 
 func (d *dec) enqueued(v *Enqueued) {
 	outcomes := v.Outcomes
-	v.Outcomes, v.At = nil, At{}
-	n := d.open(2)
+	v.Outcomes, v.At, v.Ordered = nil, At{}, false
+	n := d.open(3)
 	if d.req(&n, 1) {
 		v.Outcomes = sized(outcomes, d.array(MaxBatch))
 		for i := range v.Outcomes {
@@ -276,6 +276,9 @@ func (d *dec) enqueued(v *Enqueued) {
 	}
 	if d.req(&n, 2) {
 		d.at(&v.At)
+	}
+	if d.opt(&n, 3) {
+		v.Ordered = d.optBool()
 	}
 	d.close(n)
 }

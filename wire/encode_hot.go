@@ -190,6 +190,7 @@ func appendFault(b []byte, v *Fault) []byte {
 }
 
 func appendEnqueued(b []byte, v *Enqueued) []byte {
+	start := len(b)
 	b = appendHead(append(b, majorMap|2, 1), majorArray, uint64(len(v.Outcomes)))
 	for i := range v.Outcomes {
 		o := &v.Outcomes[i]
@@ -207,7 +208,7 @@ func appendEnqueued(b []byte, v *Enqueued) []byte {
 			b = appendFault(append(b, 5), o.Fault)
 		}
 	}
-	return appendAt(append(b, 2), &v.At)
+	return optTrue(appendAt(append(b, 2), &v.At), start, 3, v.Ordered)
 }
 
 func appendDeliveries(b []byte, ds []Delivered) []byte {

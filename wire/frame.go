@@ -204,6 +204,7 @@ type Enqueue struct {
 type Enqueued struct {
 	Outcomes []Outcome `cbor:"1,keyasint"`
 	At       At        `cbor:"2,keyasint"`
+	Ordered  bool      `cbor:"3,keyasint,omitempty"` // of an enqueue: the queue is ordered. A client that sends a refused message again keeps back what it has not yet sent to that queue
 }
 
 // Outcome is one message's. Fault nil means success.
@@ -460,6 +461,8 @@ type QueueOptions struct {
 	DedupMaxKeys        int64        `cbor:"7,keyasint,omitempty"`
 	ResultTTLMillis     int64        `cbor:"8,keyasint,omitempty"`
 	MaxResultsBytes     int64        `cbor:"9,keyasint,omitempty"`
+
+	Ordering string `cbor:"20,keyasint,omitempty"` // "unordered" (default), "fifo" or "per_key"; changes only while the queue holds no live message
 }
 
 // QueueWrite is the body of QueueCreate and QueueSet.
@@ -519,6 +522,8 @@ type QueueInfo struct {
 	Totals              map[string]int64 `cbor:"13,keyasint"` // enqueued acked nacked expired dead duplicates redriven dead_dropped …
 	AvgProcessingMillis int64            `cbor:"14,keyasint"`
 	Tombstones          int64            `cbor:"15,keyasint"`
+
+	Blocked int64 `cbor:"20,keyasint,omitempty"` // of pending, those that wait behind another of their key or queue
 }
 
 // Peek looks at live messages without leasing them.
@@ -639,6 +644,10 @@ const (
 const (
 	DeadRefuse     = "refuse"
 	DeadDropOldest = "drop_oldest"
+
+	OrderUnordered = "unordered"
+	OrderFIFO      = "fifo"
+	OrderPerKey    = "per_key"
 )
 
 // KVGet reads one key of the KV.

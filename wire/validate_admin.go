@@ -90,6 +90,11 @@ func (o *QueueOptions) Validate() *Fault {
 	if o.DeadOverflow != "" && o.DeadOverflow != DeadRefuse && o.DeadOverflow != DeadDropOldest {
 		return Invalid("dead_overflow", "%.40q; %s or %s expected", o.DeadOverflow, DeadRefuse, DeadDropOldest)
 	}
+	switch o.Ordering {
+	case "", OrderUnordered, OrderFIFO, OrderPerKey:
+	default:
+		return Invalid("ordering", "%.40q; %s, %s or %s expected", o.Ordering, OrderUnordered, OrderFIFO, OrderPerKey)
+	}
 	if o.Retry != nil {
 		return o.Retry.Validate("retry")
 	}

@@ -255,6 +255,8 @@ func TestValidate(t *testing.T) {
 		{"options dedup keys", options(QueueOptions{DedupMaxKeys: -1}), "dedup_max_keys: -1"},
 		{"options result ttl", options(QueueOptions{ResultTTLMillis: 1}), "result_ttl_ms: 1 ms"},
 		{"options results bytes", options(QueueOptions{MaxResultsBytes: 1<<40 + 1}), "max_results_bytes: "},
+		{"options ordering", options(QueueOptions{Ordering: OrderFIFO}), ""},
+		{"options ordering badly", options(QueueOptions{Ordering: "FIFO"}), `ordering: "FIFO"; unordered, fifo or per_key`},
 		{"options retry", options(QueueOptions{Retry: &RetryPolicy{}}), "retry.kind: "},
 		{"queue write", (&QueueWrite{Queue: "q"}).Validate(), ""},
 		{"queue write badly", (&QueueWrite{Queue: "q", Options: QueueOptions{MaxDead: -1}}).Validate(), "max_dead: "},

@@ -214,7 +214,17 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 					}
 				}
 			}
-			d.expect(d.queues[string(pk.enqueue.Queue)], op, n, guesses)
+			q := d.queues[string(pk.enqueue.Queue)]
+			if q != nil && q.count > 0 && q.find(st) {
+				switch st.QueueOrdering(q.number) { // most may wait for others
+				case fsm.OrderFIFO:
+					n = min(n, 1)
+					guesses = n
+				case fsm.OrderPerKey:
+					guesses = n
+				}
+			}
+			d.expect(q, op, n, guesses)
 		case opReleaseNumber:
 			dec.Release(&pk.release)
 			if st.Lease(pk.release.Token, &d.delivery) {
@@ -233,7 +243,13 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 					n++
 				}
 			}
-			d.expect(q, op, n, 0)
+			guesses := int32(0)
+			if n == 0 || q.count == 0 { // if nothing else, the message that waits for this one
+				if name := st.Holder(pk.ack.Token); name != "" {
+					q, n, guesses = d.queues[name], 1, 1
+				}
+			}
+			d.expect(q, op, n, guesses)
 		default:
 			dec.Skip()
 		}

@@ -34,7 +34,7 @@ func needsVerb(cmd *cobra.Command, _ []string) error {
 // queueFlags are a queue's options as flags.
 type queueFlags struct {
 	lease, deadRetention, dedupWindow, resultTTL millis
-	retry, deadOverflow                          string
+	retry, deadOverflow, ordering                string
 	maxDead, dedupMaxKeys, maxResultsBytes       int64
 }
 
@@ -48,6 +48,7 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Var(&f.dedupWindow, "dedup-window", "how long a dedup key is remembered (default 24h)")
 	fl.Int64Var(&f.dedupMaxKeys, "dedup-max-keys", 0, "dedup keys remembered at once; beyond it enqueues are refused (default 1000000)")
 	fl.Var(&f.resultTTL, "result-ttl", "how long results are kept (default 24h)")
+	fl.StringVar(&f.ordering, "ordering", "", "which messages wait for which: unordered; fifo, one message at a time, the next one when it is done or dead; or per_key, that for each --key. It changes only while the queue holds no message (default unordered)")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
 }
 
@@ -82,6 +83,9 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	}
 	if given("result-ttl") {
 		o.ResultTTL = f.resultTTL.duration()
+	}
+	if given("ordering") {
+		o.Ordering = f.ordering
 	}
 	if given("max-results-bytes") {
 		o.MaxResultsBytes = f.maxResultsBytes
@@ -156,12 +160,13 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"lease_ms": o.Lease.Milliseconds(), "retry": formatRetry(o.Retry), "max_dead": o.MaxDead, "dead_overflow": o.DeadOverflow,
 		"dead_letter_retention_ms": o.DeadRetention.Milliseconds(), "dedup_window_ms": o.DedupWindow.Milliseconds(),
 		"dedup_max_keys": o.DedupMaxKeys, "result_ttl_ms": o.ResultTTL.Milliseconds(), "max_results_bytes": o.MaxResultsBytes,
+		"ordering": o.Ordering,
 	}
 }
 
 func statsJSON(q client.QueueInfo) map[string]any {
 	return map[string]any{
-		"pending": q.Pending, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
+		"pending": q.Pending, "blocked": q.Blocked, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
 		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "counters": q.Totals,
@@ -214,7 +219,8 @@ func newQueueShow(c *cli) *cobra.Command {
 			o := q.Options
 			return c.fields("name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
-				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes))
+				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
+				"ordering", o.Ordering)
 		}),
 	}
 }

@@ -1,0 +1,234 @@
+package fsm
+
+import (
+	"github.com/quorate/quorate/fsm/arena"
+	"github.com/quorate/quorate/fsm/table"
+)
+
+// lane is an ordered group of messages: all of a fifo queue, or those of one key of a per_key queue. One message of it, the
+// holder, is before all others: only it can be leased, and it holds the lane while it is ready, out or retrying, until it is
+// done or dead. The others wait behind it by place, in no list of the queue, so that a lane that is stuck costs nobody else
+// anything. A lane exists while it has a holder.
+type lane struct {
+	key          arena.Ref // 0: the empty key
+	queue        int32     // slot
+	holder       int32     // message
+	head, tail   int32     // messages that wait, by place
+	older, newer int32     // lanes of the queue: those in which messages wait are at the end
+	gen          uint32    // the queue's liveGen: not equal means purged
+}
+
+// laneKey is the key of the lane that a message of a queue belongs to; false where it belongs to none.
+func (s *State) laneKey(q *queue, m *message) ([]byte, bool) {
+	switch q.meta.options.Ordering {
+	case OrderFIFO:
+		return nil, true
+	case OrderPerKey:
+		if m.bits&hasKey != 0 {
+			return blobKey(m.bits, s.arena.Get(m.body)), true
+		}
+	}
+	return nil, false
+}
+
+func (s *State) hashLane(q *queue, key []byte) uint64 {
+	return table.HashID(s.hashText(key), uint64(q.meta.number))
+}
+
+func (s *State) laneText(l *lane) []byte { return s.blob(l.key) }
+
+// laneOf is the lane of a message, none where it has none. ordered says whether it belongs to one, there or not.
+func (s *State) laneOf(q *queue, m *message) (ln int32, key []byte, ordered bool) {
+	if key, ordered = s.laneKey(q, m); !ordered {
+		return none, nil, false
+	}
+	ln, ok := s.findLane(q, key)
+	if !ok {
+		ln = none
+	}
+	return ln, key, true
+}
+
+func (s *State) findLane(q *queue, key []byte) (int32, bool) {
+	return s.laneIx.Find(s.hashLane(q, key), func(v int32) bool {
+		l := s.lanes.Get(v)
+		return l.queue == q.slot && l.gen == s.tallies.Get(q.slot).liveGen && string(s.laneText(l)) == string(key)
+	})
+}
+
+// openLane makes the lane of a key with its first holder.
+func (s *State) openLane(q *queue, key []byte, holder int32) int32 {
+	ln := s.lanes.Alloc()
+	l := s.lanes.Mut(ln)
+	*l = lane{
+		queue: q.slot, holder: holder, head: none, tail: none, gen: s.tallies.Get(q.slot).liveGen,
+	}
+	s.linkLane(q, ln)
+	if len(key) > 0 {
+		s.lanes.Mut(ln).key = s.arena.PutBytes(owner(ownLane, ln), key)
+	}
+	s.laneIx.Insert(s.hashLane(q, key), ln)
+	return ln
+}
+
+// linkLane puts a lane among its queue's, at the end that says whether messages wait in it: a listing of those that wait
+// need not pass the others.
+func (s *State) linkLane(q *queue, ln int32) {
+	l := s.lanes.Mut(ln)
+	if l.head == none {
+		l.older, l.newer = none, q.lanes.head
+		if l.newer != none {
+			s.lanes.Mut(l.newer).older = ln
+		} else {
+			q.lanes.tail = ln
+		}
+		q.lanes.head = ln
+		return
+	}
+	l.older, l.newer = q.lanes.tail, none
+	if l.older != none {
+		s.lanes.Mut(l.older).newer = ln
+	} else {
+		q.lanes.head = ln
+	}
+	q.lanes.tail = ln
+}
+
+func (s *State) unlinkLane(q *queue, ln int32) {
+	l := s.lanes.Get(ln)
+	if l.older != none {
+		s.lanes.Mut(l.older).newer = l.newer
+	} else {
+		q.lanes.head = l.newer
+	}
+	if l.newer != none {
+		s.lanes.Mut(l.newer).older = l.older
+	} else {
+		q.lanes.tail = l.older
+	}
+}
+
+// closeLane removes a lane that holds nothing any more.
+func (s *State) closeLane(q *queue, ln int32) {
+	s.unlinkLane(q, ln)
+	s.freeLane(q, ln)
+}
+
+// freeLane gives back a lane that is linked nowhere.
+func (s *State) freeLane(q *queue, ln int32) {
+	l := s.lanes.Get(ln)
+	s.laneIx.Delete(s.hashLane(q, s.laneText(l)), ln)
+	s.arena.Free(l.key)
+	s.lanes.Free(ln)
+}
+
+// queueUp puts a message that has just got its place behind the holder of its lane. false: it may be served, having no lane
+// or a lane of its own now.
+func (s *State) queueUp(q *queue, slot int32) bool {
+	ln, key, ordered := s.laneOf(q, s.messages.Get(slot))
+	switch {
+	case !ordered:
+		return false
+	case ln == none:
+		s.openLane(q, key, slot)
+		return false
+	}
+	l, m := s.lanes.Mut(ln), s.messages.Mut(slot)
+	m.flags |= flagBlocked
+	m.prev, m.next = l.tail, none
+	q.blocked++
+	if l.tail != none {
+		s.messages.Mut(l.tail).next = slot
+		l.tail = slot
+		return true
+	}
+	s.unlinkLane(q, ln)
+	l.head, l.tail = slot, slot
+	s.linkLane(q, ln)
+	return true
+}
+
+// unblock takes a waiting message out of its lane.
+func (s *State) unblock(q *queue, slot int32) {
+	m := s.messages.Get(slot)
+	ln, _, _ := s.laneOf(q, m)
+	m = s.messages.Mut(slot)
+	m.flags &^= flagBlocked
+	q.blocked--
+	at := list{s.lanes.Get(ln).head, s.lanes.Get(ln).tail}
+	s.unlink(&at, m)
+	if at.head == none {
+		s.unlinkLane(q, ln)
+	}
+	l := s.lanes.Mut(ln)
+	l.head, l.tail = at.head, at.tail
+	if at.head == none {
+		s.linkLane(q, ln)
+	}
+}
+
+// leaveLane is called for every live message that ends, done or dead, once it is detached: where it held a lane, the next one
+// does.
+func (s *State) leaveLane(q *queue, slot int32) {
+	if q.meta.options.Ordering == OrderUnordered {
+		return
+	}
+	ln, _, ordered := s.laneOf(q, s.messages.Get(slot))
+	if !ordered || ln == none || s.lanes.Get(ln).holder != slot {
+		return
+	}
+	next := s.lanes.Get(ln).head
+	if next == none {
+		s.closeLane(q, ln)
+		return
+	}
+	s.unblock(q, next)
+	s.lanes.Mut(ln).holder = next
+	s.serve(q, next)
+	s.tellReady(q)
+}
+
+// serve makes a ready message one that can be leased, at its place, which may be an old one.
+func (s *State) serve(q *queue, slot int32) {
+	m := s.messages.Get(slot)
+	if last := q.ready[m.priority].tail; last == none || s.messages.Get(last).place < m.place {
+		s.pushReady(q, slot)
+		return
+	}
+	m = s.messages.Mut(slot)
+	m.flags |= flagReleased
+	m.prev = none
+	q.released.Push(servingKey(m), slot)
+}
+
+// swapLanes gives the queue an empty set of lanes, what is out holding new ones. It is called with the new liveGen.
+func (s *State) swapLanes(q *queue) {
+	if q.lanes.head != none {
+		s.garbage = append(s.garbage, garbageJob{kind: garbageLanes, head: q.lanes.head})
+	}
+	q.lanes, q.blocked = emptyList, 0
+	if q.meta.options.Ordering == OrderUnordered {
+		return
+	}
+	for i := range int32(q.leases.Len()) {
+		_, sl := q.leases.At(i)
+		slot := s.sides.Get(sl).message
+		if key, ordered := s.laneKey(q, s.messages.Get(slot)); ordered {
+			s.openLane(q, key, slot)
+		}
+	}
+}
+
+// checkOrder judges what an ordered queue asks of a message.
+func checkOrder(o *QueueOptions, m *Message) Outcome {
+	if o.Ordering != OrderUnordered && m.Priority != DefaultPriority {
+		return refuse(InvalidArgument, FieldPriority, DefaultPriority)
+	}
+	return Outcome{}
+}
+
+func (s *State) countOrdered(m *queueMeta, n int) {
+	if m.options.Ordering != OrderUnordered {
+		s.orderedQueues += n
+	}
+}
