@@ -35,14 +35,31 @@ func body(s string, key ...string) client.Message {
 	return m
 }
 
-// consume runs a subscription whose handler is f, until ctx or n deliveries have been handled.
+// consume has f handle a subscription's deliveries, on a goroutine of its own, until end.
 func consume(t *testing.T, cl *client.Client, queue string, credit int, f func(*client.Delivery)) (end func()) {
 	t.Helper()
-	sub, err := cl.Subscribe(within(t, 30*time.Second), queue, client.SubscribeOptions{Credit: credit, Lease: time.Minute}, f)
+	came := make(chan *client.Delivery, 10_000)
+	sub, err := cl.Subscribe(within(t, 30*time.Second), queue, client.SubscribeOptions{Credit: credit, Lease: time.Minute}, func(d *client.Delivery) { came <- d })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() { sub.Close(within(t, 30*time.Second)) }
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case d := <-came:
+				f(d)
+			case <-stop:
+				return
+			}
+		}
+	}()
+	return func() {
+		close(stop)
+		<-stopped
+		sub.Close(within(t, 30*time.Second))
+	}
 }
 
 // Two hundred messages and two consumers with much credit: one at a time is out, in order, also where one is nacked now and
@@ -72,10 +89,10 @@ func fifo(t *testing.T, cl *client.Client) {
 			return
 		}
 		next++
+		ack(t, cl, d, "")
 		if next == n {
 			close(done)
 		}
-		ack(t, cl, d, "")
 	}
 	defer consume(t, cl, "fifo", 500, handle)()
 	defer consume(t, cl, "fifo", 5, handle)()
@@ -129,11 +146,11 @@ func perKey(t *testing.T, cl *client.Client) {
 			return
 		}
 		next[k]++
+		ack(t, cl, d, "")
 		if left--; left == 0 {
 			close(done)
 		}
 		mu.Unlock()
-		ack(t, cl, d, "")
 	}
 	defer consume(t, cl, "keys", 300, handle)()
 	arrives(t, done, "the keys that are not stuck")
@@ -142,7 +159,7 @@ func perKey(t *testing.T, cl *client.Client) {
 		t.Errorf("%d are blocked, want %d", q.Blocked, stuck*(deep-1))
 	}
 	mu.Lock()
-	left, done = stuck*(deep-1), make(chan struct{})
+	left, done = stuck*(deep-1), make(chan struct{}) // what is stuck is handled as all others from here on
 	for k := range held {
 		next[k], out[k] = 1, false
 	}
