@@ -35,8 +35,8 @@ func body(s string, key ...string) client.Message {
 	return m
 }
 
-// consume has f handle a subscription's deliveries, on a goroutine of its own, until end.
-func consume(t *testing.T, cl *client.Client, queue string, credit int, f func(*client.Delivery)) (end func()) {
+// serve has f handle a subscription's deliveries, on a goroutine of its own, until end.
+func serve(t *testing.T, cl *client.Client, queue string, credit int, f func(*client.Delivery)) (end func()) {
 	t.Helper()
 	came := make(chan *client.Delivery, 10_000)
 	sub, err := cl.Subscribe(within(t, 30*time.Second), queue, client.SubscribeOptions{Credit: credit, Lease: time.Minute}, func(d *client.Delivery) { came <- d })
@@ -94,8 +94,8 @@ func fifo(t *testing.T, cl *client.Client) {
 			close(done)
 		}
 	}
-	defer consume(t, cl, "fifo", 500, handle)()
-	defer consume(t, cl, "fifo", 5, handle)()
+	defer serve(t, cl, "fifo", 500, handle)()
+	defer serve(t, cl, "fifo", 5, handle)()
 	arrives(t, done, "all messages of the queue")
 	counts(t, cl, "fifo", [5]int64{})
 }
@@ -152,7 +152,7 @@ func perKey(t *testing.T, cl *client.Client) {
 		}
 		mu.Unlock()
 	}
-	defer consume(t, cl, "keys", 300, handle)()
+	defer serve(t, cl, "keys", 300, handle)()
 	arrives(t, done, "the keys that are not stuck")
 	q := counts(t, cl, "keys", [5]int64{stuck * (deep - 1), stuck})
 	if q.Blocked != stuck*(deep-1) {
@@ -210,8 +210,8 @@ func oneActive(t *testing.T, cl *client.Client) {
 	}
 	got := make(chan string, 10)
 	handle := func(d *client.Delivery) { got <- string(d.Body); ack(t, cl, d, "") }
-	defer consume(t, cl, "active", 1, handle)()
-	defer consume(t, cl, "active", 1, handle)()
+	defer serve(t, cl, "active", 1, handle)()
+	defer serve(t, cl, "active", 1, handle)()
 	began := time.Now()
 	for i := range 2 {
 		select {
