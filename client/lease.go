@@ -47,7 +47,7 @@ type LeaseOptions struct {
 }
 
 // Lease pulls up to Max messages. It returns none and no error when none came within Wait. A lease that was granted
-// after the context had ended is released.
+// after the context had ended is released. Extend and the end of a lease tell whether its task was cancelled: ErrCancelled.
 func (c *Client) Lease(ctx context.Context, queue string, o LeaseOptions) ([]*Delivery, error) {
 	if o.Max == 0 {
 		o.Max = 1

@@ -63,7 +63,9 @@ func taskOf(w *wire.Task) *Task {
 	return t
 }
 
-// Task tells where a task stands. Queue may be empty where the task id is a broker id.
+// Task tells where a task stands. Queue may be empty where the task id is a broker id. Live tasks and dead letters come with
+// all that is known, their last eight failed attempts too. Of one that succeeded only its ids, end, attempts and last worker
+// are kept, as long as its result, or ten minutes without one; of one that was cancelled its ids and end, for ten minutes.
 func (c *Client) Task(ctx context.Context, queue, taskID string) (t *Task, err error) {
 	b := &wire.TaskGet{Task: wire.TaskRef{Queue: queue, TaskID: taskID}}
 	if f := b.Validate(); f != nil {

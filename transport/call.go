@@ -93,6 +93,9 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 	o := &out[0]
 	if o.Code != fsm.OK {
 		f := refusal(k, st, o)
+		if o.Code == fsm.Cancelled {
+			delete(c.handed, k.lease) // its lease is over, or has nothing to be measured
+		}
 		stamp := at // so that at itself stays on the stack
 		f.At = &stamp
 		c.srv.metrics.fault(f)
