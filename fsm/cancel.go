@@ -51,6 +51,7 @@ func (s *State) cancel(op *Cancel) (o Outcome) {
 		lease = s.sides.Get(m.side).lease
 	}
 	o.ID = m.id
+	s.unhook(slot, endedCancelled) // now, not when its lease ends
 	s.addTomb(q, m, lease, tombCancelled)
 	s.tellTask(q, m)
 	s.tallies.Mut(q.slot).cancelled++

@@ -349,3 +349,40 @@ func TestPullAgainWithoutTheCancelled(t *testing.T) {
 	must(t, "leased again", len(r.fx.Leases), 1)
 	r.everywhere()
 }
+
+// What a message has reserved in the KV is free when it is cancelled, also while it is out, and is never written.
+func TestCancelFreesKeys(t *testing.T) {
+	for _, out := range []bool{false, true} {
+		r := newRig(t)
+		m := text("body")
+		m.TaskID, m.Keys = []byte("x"), [][]byte{AppendKVKey(nil, "lost", "x")}
+		r.put(m)
+		var tok Token
+		if out {
+			tok = r.lease1()
+		}
+		must(t, "reserved", r.s.KVStats().Reserved, 1)
+		r.ok(cancelX)
+		must(t, "reserved", r.s.KVStats().Reserved, 0)
+		if out {
+			r.refused(&Nack{Token: tok, Permanent: true}, Cancelled, FieldToken)
+		}
+		must(t, "keys", r.s.KVStats().Keys, 0)
+		r.everywhere()
+	}
+}
+
+// A replaced body is what the keys get if the message dies.
+func TestReplacedBodyInKeys(t *testing.T) {
+	r := newRig(t)
+	key := AppendKVKey(nil, "lost", "x")
+	m := text("old")
+	m.TaskID, m.Keys = []byte("x"), [][]byte{key}
+	r.put(m)
+	r.ok(&Reschedule{Queue: []byte("q"), TaskID: []byte("x"), HasBody: true, Body: []byte("new")})
+	r.ok(&Nack{Token: r.lease1(), Permanent: true})
+	var e KVEntry
+	must(t, "there", r.s.KVGet(key, &e), true)
+	must(t, "value", string(e.Value), "new")
+	r.everywhere()
+}
