@@ -222,7 +222,7 @@ func TestRefusalsEndWithTheContext(t *testing.T) {
 			f.do(func() {
 				f.onMessage = func(*fakeConn, *wire.Message) *wire.Fault { return wire.NewFault(wire.CodeQueueFull, "full") }
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
 			_, err := c.Enqueue(ctx, "q", Message{})
 			if !errors.Is(err, ErrQueueFull) || Unknown(err) {
