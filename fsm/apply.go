@@ -116,6 +116,21 @@ func (s *State) applyOp() {
 	case opKVDelete:
 		d.KVDelete(&op.kvDelete)
 		s.single(op.kvDelete.Request, func(o *Outcome) { *o = s.kvDelete(&op.kvDelete) })
+	case opCreateSchedule:
+		c := &op.schedule.create
+		d.CreateSchedule(c)
+		s.single(c.Request, func(o *Outcome) { s.writeSchedule(&c.Schedule, false, o) })
+	case opSetSchedule:
+		c := &op.schedule.set
+		d.SetSchedule(c)
+		s.single(c.Request, func(o *Outcome) { s.writeSchedule(&c.Schedule, true, o) })
+	case opDeleteSchedule:
+		c := &op.schedule.delete
+		d.DeleteSchedule(c)
+		s.single(c.Request, func(o *Outcome) { s.deleteSchedule(c, o) })
+	case opFireSchedule:
+		d.FireSchedule(&op.schedule.fire)
+		s.emit(s.fireSchedule(&op.schedule.fire))
 	}
 }
 

@@ -18,6 +18,7 @@ func (s *State) Check() error {
 	c.tables()
 	c.sessions()
 	c.kv()
+	c.schedules()
 	c.arena()
 	return errors.Join(c.errs...)
 }

@@ -64,3 +64,13 @@ const (
 	FieldKVKeys Field = 80 // keys_if_undelivered of a message
 	FieldKV     Field = 81 // a key; the table of keys
 )
+
+// Fields of schedules.
+const (
+	FieldSchedule  Field = 90 + iota // its name, or its state
+	FieldSchedules                   // the table of schedules
+	FieldCron
+	FieldZone
+	FieldJitter
+	FieldPolicy
+)

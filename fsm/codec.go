@@ -89,7 +89,8 @@ var opNames = [opEnd]string{
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
-	opKVDelete: "KVDelete",
+	opKVDelete:       "KVDelete",
+	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
 }
 
 // AppendEntryHeader begins an entry: format, now (log time, Unix ms) and shift (ms). The operations follow.
@@ -154,6 +155,10 @@ func CheckOp(op Op) error {
 		if o.When >= whenEnd {
 			return fmt.Errorf("%w: Reschedule has a time of kind %d, want less than %d", ErrOpLimit, o.When, whenEnd)
 		}
+	case *CreateSchedule:
+		return message(&o.Schedule.Message)
+	case *SetSchedule:
+		return message(&o.Schedule.Message)
 	case *DeadRequeue:
 		if len(o.IDs) > formatIDs {
 			return over("ids", len(o.IDs), formatIDs)
@@ -237,6 +242,14 @@ func AppendOp(b []byte, op Op) []byte {
 		b = appendReschedule(b, o)
 	case *KVDelete:
 		b = appendKVDelete(b, o)
+	case *CreateSchedule:
+		b = appendSchedule(b, &o.Request, &o.Schedule)
+	case *SetSchedule:
+		b = appendSchedule(b, &o.Request, &o.Schedule)
+	case *DeleteSchedule:
+		b = appendBytes(appendRequest(b, &o.Request), o.Name)
+	case *FireSchedule:
+		b = appendFire(b, o)
 	default:
 		panic(fmt.Sprintf("fsm: no encoding for operation %T", op))
 	}

@@ -47,6 +47,7 @@ type Decoder struct {
 		cancel      Cancel
 		reschedule  Reschedule
 		kvDelete    KVDelete
+		schedule    scheduleOps
 	}
 }
 

@@ -256,6 +256,14 @@ func (d *Decoder) Skip() {
 		d.Reschedule(&s.reschedule)
 	case opKVDelete:
 		d.KVDelete(&s.kvDelete)
+	case opCreateSchedule:
+		d.CreateSchedule(&s.schedule.create)
+	case opSetSchedule:
+		d.SetSchedule(&s.schedule.set)
+	case opDeleteSchedule:
+		d.DeleteSchedule(&s.schedule.delete)
+	case opFireSchedule:
+		d.FireSchedule(&s.schedule.fire)
 	}
 	d.scan = false
 }
@@ -305,6 +313,14 @@ func (d *Decoder) value() Op {
 		return read(d.Reschedule)
 	case opKVDelete:
 		return read(d.KVDelete)
+	case opCreateSchedule:
+		return read(d.CreateSchedule)
+	case opSetSchedule:
+		return read(d.SetSchedule)
+	case opDeleteSchedule:
+		return read(d.DeleteSchedule)
+	case opFireSchedule:
+		return read(d.FireSchedule)
 	}
 	panic("fsm: no value for an operation that Next let through")
 }

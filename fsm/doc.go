@@ -84,6 +84,7 @@
 //	hooks          the message ends             those of live messages          as those
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	lanes          with the last message         one a live message, at most      –
+//	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
 // # Decisions (2026-11)
@@ -160,6 +161,13 @@
 // A KV key is one byte string (kv_key.go) whose order is the list's and whose prefixes are the list's. Its value is the body,
 // one copy for all keys of a message. Keys and kept deletions stand in the order of their last change, which is also the order
 // of their ends: it serves reclaim, and watches, which need no log of changes. A watch sees the last change of each key.
+//
+// A schedule is a definition that views share and a small record that firings change. The state understands neither its
+// expression nor its zone: the leader says what time follows, and a step names the time it starts from and the generation
+// of the definition, so that one made twice, or made for what has been replaced, changes nothing. A fire time whose queue
+// is missing, full or holds its task id already is counted as refused and not tried again: it would pile up behind the queue.
+// What a schedule may do over time zones, and when a time is missed, is the leader's to decide and may change without a
+// new format.
 //
 // Rejected: one record for everything (96 bytes for each message against 64 and a side for some); a list for leased and for
 // waiting messages (the heaps enumerate them as well); remembering outcomes in rings by session (a number far ahead would make

@@ -12,6 +12,8 @@ const (
 	domainDedup   = "quorate/dedup/1"
 	domainContent = "quorate/content/1"
 	domainTask    = "quorate/task/1"
+
+	domainSchedule = "quorate/schedule/1"
 )
 
 // HashDedup is what the log carries in place of a dedup key.

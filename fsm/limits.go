@@ -63,6 +63,7 @@ type bounds struct {
 	queueMessages, groupMessages  int64
 	kvKeys, kvTombs               int64
 	garbage, compact, freeReturns int
+	schedules, scheduleBytes      int64
 }
 
 func formatBounds() bounds {
@@ -73,5 +74,6 @@ func formatBounds() bounds {
 		queueMessages: MaxQueueMessages, groupMessages: MaxGroupMessages,
 		kvKeys: MaxKVRecords, kvTombs: MaxKVDeletions,
 		garbage: garbagePerEntry, compact: compactPerEntry, freeReturns: MaxFreeReturns,
+		schedules: MaxSchedules, scheduleBytes: MaxScheduleBytes,
 	}
 }

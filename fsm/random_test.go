@@ -52,6 +52,7 @@ func tight(s *State) {
 	s.lim.queueMessages, s.lim.groupMessages = 40, 90
 	s.lim.kvKeys, s.lim.kvTombs = 12, 4
 	s.lim.dueMoves, s.lim.reclaim, s.lim.garbage, s.lim.freeReturns = 5, 3, 4, 3
+	s.lim.schedules, s.lim.scheduleBytes = 4, 5*(scheduleCost+64)
 }
 
 func newPlayer(d *dice) *player {
@@ -189,9 +190,11 @@ func (p *player) options() (o QueueOptions) {
 
 func (p *player) op() Op {
 	d := p.d
-	switch d.n(35) {
+	switch d.n(39) {
 	case 33, 34:
 		return &KVDelete{Request: p.request(), Key: AppendKVKey(nil, p.kvParts()...)}
+	case 35, 36, 37, 38:
+		return p.scheduleOp()
 	case 0:
 		return &OpenSession{}
 	case 1:
@@ -352,6 +355,8 @@ func (p *player) reads() {
 	p.s.KVChanges(nil, st.Oldest, func(*KVEntry) bool { return true })
 	p.s.Memory()
 	p.s.NextDue()
+	p.s.ScheduleTotals()
+	p.s.Schedules("a", func(in *ScheduleInfo) bool { _, ok := p.s.Schedule([]byte(in.Name)); return ok })
 }
 
 func seeds(t *testing.T, n int) []uint64 {

@@ -81,6 +81,8 @@ func (rs *restorer) run() error {
 		{sectionKVValues, rs.kvValues},
 		{sectionKVKeys, rs.kvKeys},
 		{sectionHooks, rs.hooks},
+		{sectionScheduleGens, rs.scheduleGens},
+		{sectionSchedules, rs.schedules},
 	} {
 		number, ok := f.section()
 		if ok && number != want.number {

@@ -86,6 +86,13 @@ type State struct {
 
 	garbage []garbageJob // oldest first
 
+	scheduleGens  uint64                     // last generation given
+	scheduleBytes int64                      // accounted
+	schedules     table.Pages[scheduleState] //
+	scheduleDefs  []*scheduleDef             // same slots; nil where free
+	scheduleNames []int32                    // slots by name
+	scheduleDue   table.Heap                 // those that the leader has to see to, by when
+
 	// of the entry being applied
 	fx      *Effects
 	telling bool   // fx is the caller's, not the scratch one
@@ -105,6 +112,9 @@ type State struct {
 	policyBuf RetryPolicy
 	cmpLess   [clocks]func(a, b int32) bool
 	moved     movedFuncs
+
+	template    Message // of the schedule that is fired
+	templateDec Decoder
 }
 
 type movedFuncs struct{ side, released func(slot, pos int32) }
@@ -132,6 +142,7 @@ type opScratch struct {
 	open        OpenSession
 	cancel      Cancel
 	reschedule  Reschedule
+	schedule    scheduleOps
 }
 
 // New makes the empty state of a group.
@@ -147,6 +158,8 @@ func New(group uint16) *State {
 	s.cmpLess[clockLease] = s.leaseLess
 	s.cmpLess[clockDedup] = func(a, b int32) bool { return s.dedups.Get(a).id.Compare(s.dedups.Get(b).id) < 0 }
 	s.cmpLess[clockResult] = func(a, b int32) bool { return s.results.Get(a).seq < s.results.Get(b).seq }
+	s.scheduleDue.Less = func(a, b int32) bool { return s.scheduleDefs[a].generation < s.scheduleDefs[b].generation }
+	s.scheduleDue.Moved = func(slot, pos int32) { s.schedules.Mut(slot).heapPos = pos }
 	s.idle.Less = func(a, b int32) bool { return s.sessions.Get(a).id.Compare(s.sessions.Get(b).id) < 0 }
 	s.initKV()
 	s.hooks.all, s.hooks.sweep.at = emptyList, none

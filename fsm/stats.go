@@ -159,6 +159,7 @@ func (s *State) oldest(q *queue) int64 {
 type Memory struct {
 	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues, Lanes int64
 	KVKeys, KVDeletions, Hooks                                                               int64
+	Schedules, ScheduleBytes                                                                 int64 // accounted bytes
 	// Garbage is purged records that are not given back yet.
 	Garbage                                        int64
 	ArenaLive, ArenaHeld, TableBytes, SessionBytes int64 // bytes
@@ -169,6 +170,7 @@ func (s *State) Memory() Memory {
 	m := Memory{
 		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.lanes.Len()),
 		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
+		Schedules: int64(len(s.scheduleNames)), ScheduleBytes: s.scheduleBytes,
 	}
 	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
 	for _, slot := range s.names {
@@ -186,6 +188,7 @@ func (s *State) Memory() Memory {
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
-		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.lanes.Bytes() + s.laneIx.Bytes()
+		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.lanes.Bytes() + s.laneIx.Bytes() +
+		s.schedules.Bytes() + s.scheduleDue.Bytes()
 	return m
 }

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/fsm/arena"
 	"github.com/quorate/quorate/fsm/table"
 )
@@ -31,6 +33,11 @@ type View struct {
 	kvCounts  kvCounts
 	sweep     sweep
 	pin       *arena.Pin
+
+	scheduleGens  uint64
+	schedules     *table.View[scheduleState]
+	scheduleDefs  []*scheduleDef
+	scheduleNames []int32
 }
 
 // View takes a picture of the state. It must not run at the same time as Apply.
@@ -46,6 +53,8 @@ func (s *State) View() *View {
 		sessions: s.sessions.View(), memos: s.memos.View(), pin: s.arena.Pin(),
 		kvKeys: s.kv.keys.View(), kvValues: s.kv.values.View(), hooks: s.hooks.recs.View(),
 		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
+		scheduleGens: s.scheduleGens, schedules: s.schedules.View(), scheduleDefs: slices.Clone(s.scheduleDefs),
+		scheduleNames: slices.Clone(s.scheduleNames),
 	}
 	for _, slot := range s.names {
 		v.metas[slot] = s.queues[slot].meta
@@ -74,6 +83,7 @@ func (v *View) Release() {
 	v.kvKeys.Release()
 	v.kvValues.Release()
 	v.hooks.Release()
+	v.schedules.Release()
 	v.pin.Release()
 }
 

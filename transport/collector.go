@@ -20,7 +20,7 @@ type queueCollector struct {
 	redriven, refused, deadDropped               *prometheus.Desc
 	cancelled, rescheduled                       *prometheus.Desc
 	queues, unexported, memory, records          *prometheus.Desc
-	leading                                      *prometheus.Desc
+	leading, fired                               *prometheus.Desc
 }
 
 func newQueueCollector(s *Server) *queueCollector {
@@ -54,6 +54,7 @@ func newQueueCollector(s *Server) *queueCollector {
 		unexported:  d("queues_unexported", "Queues without series of their own, because there are too many."),
 		memory:      d("state_bytes", "Bytes held by the replicated state, on this node.", "part"),
 		records:     d("state_records", "Records in the replicated state, on this node.", "table"),
+		fired:       d("schedule_firings", "Fire times of the schedules there are, by what became of them: fired, skipped, refused.", "outcome"),
 		leading:     d("leading", "1 where this node leads the group and serves."),
 	}
 }
@@ -63,7 +64,7 @@ func (q *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		q.pending, q.leased, q.scheduled, q.retrying, q.dead, q.bytes, q.oldest, q.results, q.resultBytes, q.dedup,
 		q.enqueued, q.acked, q.nacked, q.died, q.expired, q.dups, q.redriven, q.refused, q.deadDropped, q.cancelled, q.rescheduled,
-		q.queues, q.unexported, q.memory, q.records, q.leading,
+		q.queues, q.unexported, q.memory, q.records, q.leading, q.fired,
 	} {
 		ch <- d
 	}
@@ -78,13 +79,14 @@ func (q *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	if _, err := g.Read(ctx, true, func(st *fsm.State) { mem = st.Memory() }); err != nil {
 		return // no state to read: a node that starts or stops
 	}
-	for part, n := range map[string]int64{"live": mem.ArenaLive, "held": mem.ArenaHeld, "tables": mem.TableBytes, "sessions": mem.SessionBytes} {
+	for part, n := range map[string]int64{"live": mem.ArenaLive, "held": mem.ArenaHeld, "tables": mem.TableBytes, "sessions": mem.SessionBytes, "schedules": mem.ScheduleBytes} {
 		ch <- prometheus.MustNewConstMetric(q.memory, prometheus.GaugeValue, float64(n), part)
 	}
 	for table, n := range map[string]int64{
 		"messages": mem.Messages, "dead": mem.Dead, "results": mem.Results, "tombstones": mem.Tombstones,
 		"dedup_keys": mem.DedupKeys, "sessions": mem.Sessions, "requests": mem.RequestOutcomes, "queues": mem.Queues,
 		"kv_keys": mem.KVKeys, "kv_deletions": mem.KVDeletions, "hooks": mem.Hooks,
+		"schedules": mem.Schedules,
 	} {
 		ch <- prometheus.MustNewConstMetric(q.records, prometheus.GaugeValue, float64(n), table)
 	}
@@ -95,6 +97,7 @@ func (q *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	ch <- prometheus.MustNewConstMetric(q.leading, prometheus.GaugeValue, 1)
 	ch <- prometheus.MustNewConstMetric(q.queues, prometheus.GaugeValue, float64(mem.Queues))
+	q.schedules(ctx, g, ch)
 	exported := 0
 	after, more := "", true
 	for more && exported < q.s.cfg.MetricQueues {

@@ -73,6 +73,11 @@ var requests = map[wire.Type]func(*conn, wire.Raw) bool{
 	wire.TypeKVList:          (*conn).kvList,
 	wire.TypeKVDelete:        (*conn).kvDelete,
 	wire.TypeKVWatch:         (*conn).kvWatch,
+	wire.TypeScheduleCreate:  (*conn).scheduleWrite,
+	wire.TypeScheduleSet:     (*conn).scheduleWrite,
+	wire.TypeScheduleDelete:  (*conn).scheduleDelete,
+	wire.TypeScheduleShow:    (*conn).scheduleShow,
+	wire.TypeScheduleList:    (*conn).scheduleList,
 }
 
 // taken decodes a request's body, counts the request in and checks it. ok false: the request is answered, or the

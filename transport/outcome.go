@@ -34,6 +34,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
 	fsm.FieldKVKeys: "keys_if_undelivered", fsm.FieldKV: "key",
 	fsm.FieldOrdering: "ordering",
+	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 }
 
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
@@ -111,6 +112,9 @@ func notFound(k *call, o *fsm.Outcome) string {
 	if o.Field == fsm.FieldKV {
 		return "no such key: it was deleted, or its time is over, or it was never written"
 	}
+	if o.Field == fsm.FieldSchedule {
+		return fmt.Sprintf("schedule %q does not exist", k.tasks[0])
+	}
 	return fmt.Sprintf("queue %q does not exist", k.queue)
 }
 
@@ -123,6 +127,8 @@ func exists(k *call, o *fsm.Outcome) *wire.Fault {
 		f = wire.NewFault(wire.CodeAlreadyExists, "the task ended already, with another result or none: what came first stays")
 	case k.kind == wire.TypeQueueCreate:
 		return wire.NewFault(wire.CodeAlreadyExists, "queue %q exists with other options: set them instead", k.queue)
+	case k.kind == wire.TypeScheduleCreate:
+		return wire.NewFault(wire.CodeAlreadyExists, "schedule %q exists and is another: set it instead", k.tasks[0])
 	case o.ID.IsZero():
 		return wire.NewFault(wire.CodeAlreadyExists, "task_id is taken in queue %q", k.queue)
 	default:
@@ -160,6 +166,9 @@ func overloaded(o *fsm.Outcome) string {
 		return fmt.Sprintf("the sessions' table is full (limit %d): close clients, or wait for idle sessions to end", o.Limit)
 	case fsm.FieldQueues, fsm.FieldQueue:
 		return fmt.Sprintf("there are %d queues, the most there can be: delete some", o.Limit)
+	}
+	if o.Field == fsm.FieldSchedules {
+		return fmt.Sprintf("the table of schedules is full (%d schedules or %d bytes are the most; this is the limit of %d): delete some", fsm.MaxSchedules, fsm.MaxScheduleBytes, o.Limit)
 	}
 	if o.Field == fsm.FieldTasks {
 		return fmt.Sprintf("there are %d messages and dead letters in all queues, the most there can be", o.Limit)

@@ -120,6 +120,13 @@ var bodies = map[Type]reflect.Type{
 	TypeKVDelete:        reflect.TypeFor[KVDelete](),
 	TypeKVWatch:         reflect.TypeFor[KVWatch](),
 	TypeKVChanges:       reflect.TypeFor[KVChanges](),
+	TypeScheduleCreate:  reflect.TypeFor[ScheduleWrite](),
+	TypeScheduleSet:     reflect.TypeFor[ScheduleWrite](),
+	TypeScheduleDelete:  reflect.TypeFor[ScheduleRef](),
+	TypeScheduleShow:    reflect.TypeFor[ScheduleRef](),
+	TypeScheduleIs:      reflect.TypeFor[ScheduleIs](),
+	TypeScheduleList:    reflect.TypeFor[ScheduleList](),
+	TypeSchedules:       reflect.TypeFor[Schedules](),
 }
 
 // The library's side: everything that is not on the hot path, and the oracle of the tests for what is.

@@ -162,6 +162,18 @@ func examples() []example {
 			Totals: map[string]int64{}}, At: at}},
 		{"enqueued, to an ordered queue", TypeEnqueued, 42, &Enqueued{Outcomes: []Outcome{{ID: exampleID},
 			{Fault: NewFault(CodeQueueFull, "queue orders: its 1000 dead letters fill max_dead")}}, At: at, Ordered: true}},
+		{"schedule_create", TypeScheduleCreate, 40, &ScheduleWrite{Schedule: Schedule{Name: "nightly", Queue: "orders", Cron: "0 3 * * *",
+			Message: Message{Body: Bytes("run")}}, Request: Request{Number: 19, Low: 19}}},
+		{"schedule_set, every field", TypeScheduleSet, 41, &ScheduleWrite{Schedule: Schedule{Name: "nightly", Queue: "orders", Cron: "0 3 * * *",
+			Zone: "Europe/Berlin", JitterMillis: 60000, Missed: MissedAll, Paused: true, Message: Message{Body: Bytes("run"), Kind: "report", Headers: headers,
+				Priority: ptr(uint8(7)), Retry: retry, TTLMillis: 3600000}}, Request: Request{Number: 20, Low: 20}}},
+		{"schedule_delete", TypeScheduleDelete, 42, &ScheduleRef{Name: "nightly", Request: Request{Number: 21, Low: 21}}},
+		{"schedule_show", TypeScheduleShow, 43, &ScheduleRef{Name: "nightly", Stale: true}},
+		{"schedule_is", TypeScheduleIs, 43, &ScheduleIs{Schedule: ScheduleInfo{Schedule: Schedule{Name: "nightly", Queue: "orders", Cron: "0 3 * * *",
+			Missed: MissedSkip, Message: Message{Body: Bytes("run")}}, CreatedAt: exampleTime, ChangedAt: exampleTime, NextAt: exampleTime + 1000, DueAt: exampleTime + 1500,
+			LastAt: exampleTime, LastID: exampleID, Fired: 3, Skipped: 2, Refused: 1, RefusedAt: exampleTime - 1000, Refusal: "not_found: the queue does not exist"}, At: at}},
+		{"schedule_list", TypeScheduleList, 44, &ScheduleList{After: "a", Limit: 10}},
+		{"schedules", TypeSchedules, 44, &Schedules{Schedules: []ScheduleInfo{}, Next: "nightly", At: at}},
 	}
 }
 

@@ -45,6 +45,11 @@ const (
 	MaxKVKeys           = 16              // keys_if_undelivered of one message
 	MaxKVStrings        = 16              // of a KV key, at least 1
 	MaxKVStringBytes    = 256             // of one of them, which may be empty
+	MaxScheduleBytes    = 96              // names of schedules
+	MaxCronBytes        = 256             // cron expressions
+	MaxZoneBytes        = 64              // names of time zones
+	MaxJitterMillis     = 24 * 3600_000   // of a schedule
+	ScheduleHeaders     = 2               // that a schedule adds to its message
 	IDBytes             = 26              // message and session ids as text
 	TokenBytes          = 52              // lease tokens as text: message id, lease id
 )

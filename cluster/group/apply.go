@@ -74,6 +74,9 @@ func (g *Group) apply(l *raft.Log) {
 	if due, ok := g.st.NextDue(); ok {
 		g.armTimer(due)
 	}
+	if due, ok := g.st.NextSchedule(); ok {
+		g.armTimer(due)
+	}
 }
 
 // settle completes the proposals of an entry that this leader packed and books its leases. The state lock is held.

@@ -73,6 +73,14 @@
 // start jumps to its wall clock and says by how much (Shift), by which leases are prolonged. Entries up to the log's last
 // index at the start count as replayed. What is due is driven by a timer here; an idle group writes nothing.
 //
+// # Schedules
+//
+// keepTime wakes one goroutine when a schedule is due. It copies what is due, computes without the lock which times follow
+// (cluster/calendar), and proposes steps the ordinary way; then it waits for all of them. A step names the fire time that
+// it starts from, and the state takes each once: two leaders, a lost answer or a repeated round fire nothing twice. A time
+// is missed when it is a minute late, which no election, transfer or restart is; until then it is fired late. A leader that
+// cannot read an expression (its time zone data are older) says so once and leaves the schedule to others.
+//
 // # Invariants
 //
 //   - mu guards the state and all leader memory; intake.mu the intake. Neither is taken under the other.

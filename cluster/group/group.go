@@ -70,10 +70,11 @@ type Group struct {
 	stopping atomic.Bool
 	running  atomic.Bool // raft has been started
 
-	reads     reads
-	digests   digests
-	timerWake chan struct{}
-	tripped   atomic.Bool // the watchdog is at it
+	reads        reads
+	digests      digests
+	timerWake    chan struct{}
+	scheduleWake chan struct{}
+	tripped      atomic.Bool // the watchdog is at it
 
 	stopOnce     sync.Once
 	stopErr      error
@@ -107,6 +108,7 @@ func New(cfg Config) (*Group, error) {
 		watching:     make(chan watched, 4*maxInFlight),
 		arrived:      make(chan struct{}, 1),
 		timerWake:    make(chan struct{}, 1),
+		scheduleWake: make(chan struct{}, 1),
 		stopSnapshot: make(chan struct{}),
 		stopTimer:    make(chan struct{}),
 		stopLead:     make(chan struct{}),
@@ -140,7 +142,7 @@ func New(cfg Config) (*Group, error) {
 	g.wg.Add(2)
 	go g.watch()
 	go g.propose()
-	for _, loop := range []func(){g.lead, g.keepTime, g.verifyReads, g.keepSnapshots, g.hashCheckpoints} {
+	for _, loop := range []func(){g.lead, g.keepTime, g.keepSchedules, g.verifyReads, g.keepSnapshots, g.hashCheckpoints} {
 		g.loops.Go(loop)
 	}
 	return g, nil

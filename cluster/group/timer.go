@@ -94,6 +94,9 @@ func (g *Group) beat() (next time.Duration) {
 			g.dueArmed = due
 			next = min(next, max(g.time.until(due), time.Millisecond))
 		}
+		if wait, ok := g.scheduleDue(); ok {
+			next = min(next, max(wait, time.Millisecond))
+		}
 	}
 	g.dispatch.unblock(now)
 	serving := g.serving

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // schedules name time zones, and the machine may have none
 )
 
 // version is set by the linker.
