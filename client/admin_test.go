@@ -45,11 +45,11 @@ func TestCallsAndAnswers(t *testing.T) {
 	}
 	options := QueueOptions{
 		Lease: time.Second, Retry: &RetryPolicy{Kind: "schedule", Steps: []time.Duration{time.Second, 1500 * time.Microsecond}}, MaxDead: 5,
-		DeadOverflow: "drop_oldest", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "fifo",
+		DeadOverflow: "drop_oldest", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, MaxAge: time.Minute, Paused: true,
 	}
 	wireOptions := wire.QueueOptions{
 		LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "schedule", Steps: []int64{1000, 2}}, MaxDead: 5, DeadOverflow: "drop_oldest",
-		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "fifo",
+		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, MaxAgeMillis: 60_000, Paused: true,
 	}
 	info := wire.QueueInfo{
 		Name: "q", Options: wire.QueueOptions{LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},

@@ -22,6 +22,13 @@ type QueueOptions struct {
 	// Ordering is "unordered" (default), "fifo" (one message at a time is out, the next one when that is done or dead) or
 	// "per_key" (the same for each message key). It changes only while the queue holds no live message.
 	Ordering string
+
+	// Limits, 0 for none. MaxDepth and MaxBytes are over all live messages, delayed, retrying and leased ones included:
+	// beyond, enqueues get ErrQueueFull. MaxInFlight is of messages leased at once, over all consumers. MaxAge is the TTL of
+	// messages that come without one.
+	MaxDepth, MaxBytes, MaxInFlight int64
+	MaxAge                          time.Duration
+	Paused                          bool // nothing is leased; enqueues, acks and nacks go on
 }
 
 func (o *QueueOptions) wire() wire.QueueOptions {
@@ -29,7 +36,8 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		LeaseMillis: millis(o.Lease), Retry: o.Retry.wire(), MaxDead: o.MaxDead, DeadOverflow: o.DeadOverflow,
 		DeadRetentionMillis: millis(o.DeadRetention), DedupWindowMillis: millis(o.DedupWindow), DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
-		Ordering: o.Ordering,
+		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight, MaxAgeMillis: millis(o.MaxAge),
+		Paused: o.Paused,
 	}
 }
 
@@ -62,7 +70,8 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			DeadOverflow: o.DeadOverflow, DeadRetention: time.Duration(o.DeadRetentionMillis) * time.Millisecond,
 			DedupWindow: time.Duration(o.DedupWindowMillis) * time.Millisecond, DedupMaxKeys: o.DedupMaxKeys,
 			ResultTTL: time.Duration(o.ResultTTLMillis) * time.Millisecond, MaxResultsBytes: o.MaxResultsBytes,
-			Ordering: o.Ordering,
+			Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
+			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused,
 		},
 		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones,

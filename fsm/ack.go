@@ -155,7 +155,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		if there {
 			continue
 		}
-		if o = s.room(q, th.Message.HasDedup); o.Code != OK {
+		if o = s.room(q, &th.Message); o.Code != OK {
 			break
 		}
 		if o = s.checkHook(&th.Message); o.Code != OK {
@@ -164,6 +164,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		s.pending++
 		s.pendingKeys += int64(len(th.Message.Keys))
 		q.pending.messages++
+		q.pending.bytes += s.blobSize(&th.Message)
 		if th.Message.HasDedup {
 			q.pending.dedups++
 		}
@@ -171,7 +172,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 	s.pending, s.pendingKeys = 0, 0
 	for i := range op.Then {
 		if q := s.findQueue(op.Then[i].Queue); q != nil {
-			q.pending.messages, q.pending.dedups = 0, 0
+			q.pending.messages, q.pending.dedups, q.pending.bytes = 0, 0, 0
 		}
 	}
 	return o

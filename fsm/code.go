@@ -60,6 +60,10 @@ const (
 	FieldMaxWait Field = 60
 	// Of the order of messages and of limits.
 	FieldOrdering Field = 40
+	FieldDepth    Field = 41 // live messages of a queue (max_depth)
+	FieldBytes    Field = 42 // their bytes (max_bytes)
+	FieldInFlight Field = 43 // max_in_flight
+	FieldAge      Field = 44 // max_age_ms
 	// Of the KV.
 	FieldKVKeys Field = 80 // keys_if_undelivered of a message
 	FieldKV     Field = 81 // a key; the table of keys

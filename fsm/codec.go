@@ -424,6 +424,11 @@ const (
 	optResultTTL
 	optResultBytes
 	optOrdering
+	optMaxDepth
+	optMaxBytes
+	optMaxInFlight
+	optMaxAge
+	optPaused // without a value
 	optEnd
 )
 
@@ -433,7 +438,8 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.DeadOverflow != 0, optOverflow) | bit(o.DeadRetentionMillis != 0, optDeadRetention) |
 		bit(o.DedupWindowMillis != 0, optDedupWindow) | bit(o.DedupMaxKeys != 0, optDedupKeys) |
 		bit(o.ResultTTLMillis != 0, optResultTTL) | bit(o.MaxResultsBytes != 0, optResultBytes) |
-		bit(o.Ordering != 0, optOrdering)
+		bit(o.Ordering != 0, optOrdering) | bit(o.MaxDepth != 0, optMaxDepth) | bit(o.MaxBytes != 0, optMaxBytes) |
+		bit(o.MaxInFlight != 0, optMaxInFlight) | bit(o.MaxAgeMillis != 0, optMaxAge) | bit(o.Paused, optPaused)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -456,6 +462,11 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 	}
 	if f&optOrdering != 0 {
 		b = append(b, byte(o.Ordering))
+	}
+	for _, v := range [...]int64{o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis} {
+		if v != 0 {
+			b = binary.AppendVarint(b, v)
+		}
 	}
 	return b
 }

@@ -35,7 +35,7 @@ func vectors() []vector {
 	opts := QueueOptions{
 		LeaseMillis: 30_000, Retry: RetryPolicy{Kind: RetrySchedule, Steps: []int64{1000, 5000}}, MaxDead: 10,
 		DeadOverflow: DeadDropOldest, DeadRetentionMillis: 1000, DedupWindowMillis: 2000, DedupMaxKeys: 30, ResultTTLMillis: 4000,
-		MaxResultsBytes: 1 << 40, Ordering: OrderPerKey,
+		MaxResultsBytes: 1 << 40, Ordering: OrderPerKey, MaxDepth: 100_000_000, MaxBytes: 1 << 40, MaxInFlight: 7, MaxAgeMillis: 1, Paused: true,
 	}
 	res := Result{Output: []byte("done"), ContentType: []byte("text/plain")}
 	q := []byte("orders.eu")

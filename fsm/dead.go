@@ -122,6 +122,8 @@ func (s *State) requeue(q *queue, slot int32) (o Outcome) {
 	switch { // no more dead letters and no more messages than before: other maxima cannot be passed
 	case t.live() >= s.lim.queueMessages:
 		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
+	case opt.MaxDepth != 0 && t.live() >= opt.MaxDepth:
+		return refuse(QueueFull, FieldDepth, opt.MaxDepth)
 	case t.resultBytes >= opt.MaxResultsBytes:
 		return refuse(QueueFull, FieldResults, opt.MaxResultsBytes)
 	}
@@ -141,6 +143,9 @@ func (s *State) requeue(q *queue, slot int32) (o Outcome) {
 	}
 	meta, has := f.appendMeta(s.meta[:0])
 	s.meta = meta
+	if opt.MaxBytes != 0 && t.bytes+int64(len(meta)+len(f.body)) > opt.MaxBytes {
+		return refuse(QueueFull, FieldBytes, opt.MaxBytes)
+	}
 	var expires int64
 	if sd.expires != 0 {
 		expires = s.now + (sd.expires - m.enqueued)

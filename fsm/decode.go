@@ -441,4 +441,9 @@ func (d *Decoder) options(o *QueueOptions) {
 			d.fail("%s: an ordering that is present is zero", opNames[d.op])
 		}
 	}
+	o.MaxDepth = d.set(f&optMaxDepth != 0)
+	o.MaxBytes = d.set(f&optMaxBytes != 0)
+	o.MaxInFlight = d.set(f&optMaxInFlight != 0)
+	o.MaxAgeMillis = d.set(f&optMaxAge != 0)
+	o.Paused = f&optPaused != 0
 }

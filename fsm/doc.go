@@ -85,6 +85,7 @@
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	lanes          with the last message         one a live message, at most      –
 //	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
+//	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
 // # Decisions (2026-11)
@@ -140,6 +141,11 @@
 //
 // Ready counts all messages in that state, those that wait behind another of their key too: they are pending to whoever asks
 // for them. What can be leased is [State.Ready]. The difference is QueueStats.Blocked.
+//
+// max_depth and max_bytes count all that is live, what is out included, by the size that the state keeps. A chain is judged
+// while the message that is acked still counts: an ack makes no room for what it enqueues. A lower limit takes nothing away.
+//
+// max_in_flight counts leases of cancelled tasks until they end. It bounds what is leased from the entry on that sets it.
 //
 // What is out at a purge holds its key afterwards still, against messages that come later: it may come back.
 //

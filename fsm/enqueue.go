@@ -59,13 +59,18 @@ func (s *State) checkMessage(m *Message) Outcome {
 }
 
 // room says whether a queue takes a new message, with a dedup key or without.
-func (s *State) room(q *queue, dedup bool) Outcome {
+func (s *State) room(q *queue, m *Message) Outcome {
+	dedup := m.HasDedup
 	t, o := s.tallies.Get(q.slot), &q.meta.options
 	switch {
 	case s.groupCount+s.pending >= s.lim.groupMessages:
 		return refuse(Overloaded, FieldTasks, s.lim.groupMessages)
 	case t.live()+q.pending.messages >= s.lim.queueMessages:
 		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
+	case o.MaxDepth != 0 && t.live()+q.pending.messages >= o.MaxDepth:
+		return refuse(QueueFull, FieldDepth, o.MaxDepth)
+	case o.MaxBytes != 0 && t.bytes+q.pending.bytes+s.blobSize(m) > o.MaxBytes:
+		return refuse(QueueFull, FieldBytes, o.MaxBytes)
 	case o.DeadOverflow == DeadRefuse && t.dead >= o.MaxDead:
 		return refuse(QueueFull, FieldDead, o.MaxDead)
 	case t.resultBytes >= o.MaxResultsBytes:
@@ -92,7 +97,7 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 		}
 	}
 	if !admitted {
-		if o = s.room(q, m.HasDedup); o.Code != OK {
+		if o = s.room(q, m); o.Code != OK {
 			s.tallies.Mut(q.slot).refused++
 			return o
 		}
@@ -102,6 +107,30 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 		}
 	}
 
+	meta, has := s.encodeMeta(m)
+	var expires int64
+	if ttl := orDefault(m.TTLMillis, q.meta.options.MaxAgeMillis); ttl > 0 {
+		expires = s.now + ttl
+	}
+	due := m.DueAt
+	if due == 0 {
+		due = s.now + m.DelayMillis
+	}
+	id := s.nextID()
+	slot := s.insert(q, id, m.Priority, has, meta, m.Body, due, expires)
+	if m.hooked() {
+		s.hook(slot, m)
+	}
+	s.tallies.Mut(q.slot).enqueued++
+	if m.HasDedup {
+		s.addDedup(q, id, m)
+	}
+	o.ID = id
+	return o
+}
+
+// encodeMeta encodes the optional fields of a message. They are good until the next call of anything.
+func (s *State) encodeMeta(m *Message) (meta []byte, has uint8) {
 	f := fields{task: m.TaskID, kind: m.Kind, contentType: m.ContentType, key: m.Key, timeout: m.TimeoutMillis}
 	scratch := s.meta[:0]
 	if len(m.Headers) > 0 {
@@ -115,28 +144,15 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 		f.retry = scratch[n:]
 	}
 	n := len(scratch)
-	scratch, has := f.appendMeta(scratch)
+	scratch, has = f.appendMeta(scratch)
 	s.meta = scratch
+	return scratch[n:], has
+}
 
-	var expires int64
-	if m.TTLMillis > 0 {
-		expires = s.now + m.TTLMillis
-	}
-	due := m.DueAt
-	if due == 0 {
-		due = s.now + m.DelayMillis
-	}
-	id := s.nextID()
-	slot := s.insert(q, id, m.Priority, has, scratch[n:], m.Body, due, expires)
-	if m.hooked() {
-		s.hook(slot, m)
-	}
-	s.tallies.Mut(q.slot).enqueued++
-	if m.HasDedup {
-		s.addDedup(q, id, m)
-	}
-	o.ID = id
-	return o
+// blobSize is what a message will count against max_bytes.
+func (s *State) blobSize(m *Message) int64 {
+	meta, _ := s.encodeMeta(m)
+	return int64(len(meta) + len(m.Body))
 }
 
 // insert makes a live message and puts it where it belongs: ready, or scheduled until due.

@@ -59,7 +59,7 @@ func (s *State) leaseRun(op *Lease) Outcome {
 	}
 	o := Outcome{LeaseFrom: int32(len(s.fx.Leases))}
 	who, by := none, none
-	for o.LeaseCount < op.Max {
+	for most := s.leasable(q); o.LeaseCount < op.Max && int64(o.LeaseCount) < most; {
 		slot := s.best(q)
 		if slot == none {
 			break
@@ -140,6 +140,9 @@ func (s *State) unlease(q *queue, slot int32, end leaseEnd) {
 	s.clockFix(clockLease, q)
 	sd.end = end
 	s.tallies.Mut(q.slot).leased--
+	if q.meta.options.MaxInFlight != 0 && s.leasable(q) > 0 {
+		s.tellReady(q)
+	}
 }
 
 // expire ends a lease at its deadline: a failed attempt.

@@ -58,4 +58,12 @@ type QueueOptions struct {
 	MaxResultsBytes     int64        // 1–1 TiB; default 256 MiB
 	// Ordering can be changed only while the queue holds no live message. Default unordered.
 	Ordering Ordering
+	// Limits, 0 for none. MaxDepth and MaxBytes are over all live messages, out, delayed and retrying ones included; beyond,
+	// enqueues get queue_full. MaxInFlight is of messages that are out at once, over all consumers.
+	MaxDepth    int64 // 1–100,000,000
+	MaxBytes    int64 // bodies, headers and other fields; 1–1 TiB
+	MaxInFlight int64 // 1–10,000,000
+	// MaxAgeMillis is the ttl of messages that come without one, fixed when they are enqueued; 0 for none; at most 366 days.
+	MaxAgeMillis int64
+	Paused       bool // nothing is leased; all else goes on
 }

@@ -64,7 +64,7 @@ type queue struct {
 	// toldResult is that of the entry that last reported a result.
 	toldResult uint64
 	pending    struct { // what the ack being checked will add
-		messages, dedups int64
+		messages, dedups, bytes int64
 	}
 }
 
@@ -206,7 +206,11 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	}
 	s.countOrdered(q.meta, -1)
 	s.countOrdered(meta, 1)
+	before := s.leasable(q)
 	q.meta = meta
+	if s.leasable(q) > before {
+		s.tellReady(q)
+	}
 	s.clockFix(clockDead, q)
 }
 

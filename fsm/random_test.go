@@ -183,6 +183,18 @@ func (p *player) options() (o QueueOptions) {
 		o.DeadRetentionMillis, o.LeaseMillis = 1000+int64(d.n(1000)), 100
 	}
 	o.Ordering = pick(d, []Ordering{OrderUnordered, OrderUnordered, OrderPerKey, OrderPerKey, OrderFIFO})
+	switch d.n(6) {
+	case 0:
+		o.MaxDepth = int64(1 + d.n(12))
+	case 1:
+		o.MaxBytes = int64(1 + d.n(400))
+	case 2:
+		o.MaxInFlight = int64(1 + d.n(3))
+	case 3:
+		o.MaxAgeMillis = int64(1 + d.n(400))
+	case 4:
+		o.Paused = d.n(3) == 0
+	}
 	o.Retry = RetryPolicy{Kind: RetryLinear, InitialMillis: 40, MaxMillis: 100, MaxAttempts: int32(1 + d.n(4))}
 	o.Retry.Normalize()
 	return o

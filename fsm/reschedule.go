@@ -31,6 +31,12 @@ func (s *State) reschedule(op *Reschedule) Outcome {
 	case m.state != StateReady:
 		due = s.sides.Get(m.side).due
 	}
+	if limit := q.meta.options.MaxBytes; op.HasBody && limit != 0 {
+		more := s.replacedSize(m, op) - int64(s.arena.Size(m.body))
+		if more > 0 && s.tallies.Get(q.slot).bytes+more > limit {
+			return refuse(QueueFull, FieldBytes, limit)
+		}
+	}
 	s.detach(q, slot, endNone)
 	s.leaveLane(q, slot)
 	if op.HasBody {
@@ -74,6 +80,18 @@ func (s *State) checkReschedule(op *Reschedule) Outcome {
 		return refuse(InvalidArgument, FieldContentType, MaxContentType)
 	}
 	return Outcome{}
+}
+
+// replacedSize is what a message will count with another body.
+func (s *State) replacedSize(m *message, op *Reschedule) int64 {
+	var f fields
+	f.parse(m.bits, s.arena.Get(m.body))
+	if len(op.ContentType) > 0 {
+		f.contentType = op.ContentType
+	}
+	meta, _ := f.appendMeta(s.meta[:0])
+	s.meta = meta
+	return int64(len(meta) + len(op.Body))
 }
 
 // replaceBody gives a detached message another body. A token of an earlier lease is good for nothing then: the work that it

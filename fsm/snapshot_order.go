@@ -3,12 +3,27 @@ package fsm
 // writeOrder writes what is set of a queue's order, nothing where all is as by default.
 func (v *View) writeOrder(f *frameWriter, slot int32) {
 	m := v.metas[slot]
-	if m.options.Ordering == OrderUnordered {
+	o := m.options
+	limits := o.limits()
+	set := o.Ordering != OrderUnordered || o.Paused
+	for _, n := range limits {
+		set = set || *n != 0
+	}
+	if !set {
 		return
 	}
 	f.record()
 	f.uvarint(uint64(m.number))
-	f.u8(uint8(m.options.Ordering))
+	f.u8(uint8(o.Ordering))
+	f.bool(o.Paused)
+	for _, n := range limits {
+		f.varint(*n)
+	}
+}
+
+// limits are the numbers among a queue's limits, in the order of the format.
+func (o *QueueOptions) limits() [4]*int64 {
+	return [...]*int64{&o.MaxDepth, &o.MaxBytes, &o.MaxInFlight, &o.MaxAgeMillis}
 }
 
 func (rs *restorer) order() {
@@ -16,21 +31,33 @@ func (rs *restorer) order() {
 	var last uint32
 	for f.more() {
 		q := rs.queue()
-		ordering := Ordering(f.u8())
+		var o QueueOptions
+		if q != nil {
+			o = q.meta.options
+		}
+		o.Ordering, o.Paused = Ordering(f.u8()), f.bool()
+		set := o.Ordering != OrderUnordered || o.Paused
+		for _, n := range o.limits() {
+			*n = f.varint()
+			set = set || *n != 0
+		}
 		if f.err() != nil {
 			return
 		}
 		switch {
 		case q.meta.number <= last:
 			f.fail("order of queue %d after %d", q.meta.number, last)
-		case ordering == OrderUnordered || ordering >= orderEnd:
-			f.fail("queue %q has ordering %d, which is unknown", q.meta.name, ordering)
+		case !set:
+			f.fail("queue %q has a record of its order and limits, and none of them", q.meta.name)
+		}
+		if _, err := o.Validate(); f.err() == nil && err != nil {
+			f.fail("queue %q: %v", q.meta.name, err)
 		}
 		if f.err() != nil {
 			return
 		}
 		last = q.meta.number
-		q.meta.options.Ordering = ordering
+		q.meta.options = o
 		s.countOrdered(q.meta, 1)
 	}
 }

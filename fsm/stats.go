@@ -60,10 +60,10 @@ func (s *State) QueueOptions(n uint32) QueueOptions {
 }
 
 // Ready is how many messages of a queue can be leased now: of the ready ones those that do not wait for another of their
-// key or queue.
+// key or queue, as far as max_in_flight allows, and none while it is paused.
 func (s *State) Ready(n uint32) int {
 	if q := s.byNumber(n); q != nil {
-		return int(s.tallies.Get(q.slot).ready - q.blocked)
+		return int(s.leasable(q))
 	}
 	return 0
 }
@@ -74,6 +74,28 @@ func (s *State) QueueOrdering(n uint32) Ordering {
 		return q.meta.options.Ordering
 	}
 	return OrderUnordered
+}
+
+// leasable is how many messages of a queue can be leased now.
+func (s *State) leasable(q *queue) int64 {
+	t, o := s.tallies.Get(q.slot), &q.meta.options
+	n := t.ready - q.blocked
+	switch {
+	case o.Paused:
+		return 0
+	case o.MaxInFlight != 0:
+		return max(0, min(n, o.MaxInFlight-t.leased))
+	}
+	return n
+}
+
+// Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused or has a limit
+// on what is out.
+func (s *State) Throttled(n uint32) (paused, limited bool) {
+	if q := s.byNumber(n); q != nil {
+		return q.meta.options.Paused, q.meta.options.MaxInFlight != 0
+	}
+	return false, false
 }
 
 // Ordered says whether a queue of that name exists and is ordered. It does not allocate.

@@ -52,6 +52,8 @@ const (
 	DefaultResultTTL       = 24 * 3600 * 1000
 	DefaultMaxResultsBytes = 256 << 20
 	LimitMaxResultsBytes   = 1 << 40
+	LimitMaxBytes          = 1 << 40
+	LimitMaxInFlight       = 10_000_000
 	minRetentionMillis     = 1000
 )
 
@@ -93,6 +95,10 @@ func (o *QueueOptions) Validate() (Field, error) {
 		{"dedup_max_keys", FieldOptions, o.DedupMaxKeys, 1, LimitDedupMaxKeys},
 		{"result_ttl_ms", FieldOptions, o.ResultTTLMillis, minRetentionMillis, MaxDelayMillis},
 		{"max_results_bytes", FieldOptions, o.MaxResultsBytes, 1, LimitMaxResultsBytes},
+		{"max_depth", FieldDepth, o.MaxDepth, 1, MaxQueueMessages},
+		{"max_bytes", FieldBytes, o.MaxBytes, 1, LimitMaxBytes},
+		{"max_in_flight", FieldInFlight, o.MaxInFlight, 1, LimitMaxInFlight},
+		{"max_age_ms", FieldAge, o.MaxAgeMillis, 1, MaxDelayMillis},
 	} {
 		if c.v != 0 && (c.v < c.lo || c.v > c.hi) {
 			return c.field, fmt.Errorf("%w: %s %d, want %d to %d", errOptions, c.name, c.v, c.lo, c.hi)
@@ -106,7 +112,9 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 	return o.LeaseMillis == p.LeaseMillis && o.Retry.Equal(&p.Retry) && o.MaxDead == p.MaxDead &&
 		o.DeadOverflow == p.DeadOverflow && o.DeadRetentionMillis == p.DeadRetentionMillis &&
 		o.DedupWindowMillis == p.DedupWindowMillis && o.DedupMaxKeys == p.DedupMaxKeys &&
-		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering
+		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering &&
+		o.MaxDepth == p.MaxDepth && o.MaxBytes == p.MaxBytes && o.MaxInFlight == p.MaxInFlight &&
+		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

@@ -33,7 +33,8 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldRequest: "request", fsm.FieldResult: "result", fsm.FieldThen: "then", fsm.FieldOptions: "options",
 	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
 	fsm.FieldKVKeys: "keys_if_undelivered", fsm.FieldKV: "key",
-	fsm.FieldOrdering: "ordering",
+	fsm.FieldOrdering: "ordering", fsm.FieldDepth: "max_depth", fsm.FieldBytes: "max_bytes",
+	fsm.FieldInFlight: "max_in_flight", fsm.FieldAge: "max_age_ms",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 }
 
@@ -154,6 +155,10 @@ func full(k *call, o *fsm.Outcome) string {
 		return fmt.Sprintf("%s keeps %d bytes of results, its max_results_bytes: wait for result_ttl_ms, or raise it", q, o.Limit)
 	case fsm.FieldKV:
 		return fmt.Sprintf("keys_if_undelivered: the KV holds or has reserved %d keys, the most it can: delete some", o.Limit)
+	case fsm.FieldDepth:
+		return fmt.Sprintf("%s holds %d messages, its max_depth: wait until some are done, or raise it", q, o.Limit)
+	case fsm.FieldBytes:
+		return fmt.Sprintf("%s has no room left in its max_bytes of %d: wait until some messages are done, or raise it", q, o.Limit)
 	case fsm.FieldTasks:
 		return fmt.Sprintf("%s holds %d messages, the most one can", q, o.Limit)
 	}

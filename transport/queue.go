@@ -16,6 +16,7 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 	if o.DeadOverflow == wire.DeadDropOldest {
 		q.DeadOverflow = fsm.DeadDropOldest
 	}
+	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
 	switch o.Ordering {
 	case wire.OrderFIFO:
 		q.Ordering = fsm.OrderFIFO
@@ -36,6 +37,7 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 		q.DeadOverflow = wire.DeadDropOldest
 	}
 	q.Ordering = orderings[o.Ordering]
+	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
 	return q
 }
 

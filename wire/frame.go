@@ -470,6 +470,12 @@ type QueueOptions struct {
 	MaxResultsBytes     int64        `cbor:"9,keyasint,omitempty"`
 
 	Ordering string `cbor:"20,keyasint,omitempty"` // "unordered" (default), "fifo" or "per_key"; changes only while the queue holds no live message
+
+	MaxDepth     int64 `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
+	MaxBytes     int64 `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
+	MaxInFlight  int64 `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
+	Paused       bool  `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
+	MaxAgeMillis int64 `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
 }
 
 // QueueWrite is the body of QueueCreate and QueueSet.

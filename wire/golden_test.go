@@ -158,6 +158,8 @@ func examples() []example {
 		{"kv_changes", TypeKVChanges, 44, &KVChanges{Entries: []KVEntry{{Key: []string{"lost", "17"}, Position: 10, ChangedAt: exampleTime, Deleted: true, Expired: true}},
 			Position: 10, At: at}},
 		{"queue_create, ordered", TypeQueueCreate, 40, &QueueWrite{Queue: "orders", Options: QueueOptions{Ordering: OrderPerKey}, Request: Request{Number: 19, Low: 19}}},
+		{"queue_set, limits", TypeQueueSet, 40, &QueueWrite{Queue: "orders", Options: QueueOptions{MaxDepth: 10000, MaxBytes: 1 << 30, MaxInFlight: 50, Paused: true,
+			MaxAgeMillis: 86400000}, Request: Request{Number: 20, Low: 20}}},
 		{"queue_is, ordered", TypeQueueIs, 41, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{Ordering: OrderFIFO}, Pending: 3, Blocked: 2,
 			Totals: map[string]int64{}}, At: at}},
 		{"enqueued, to an ordered queue", TypeEnqueued, 42, &Enqueued{Outcomes: []Outcome{{ID: exampleID},

@@ -9,6 +9,7 @@ const (
 	maxRetentionDays  = 3660
 	maxTableRecords   = 10_000_000
 	maxResultsBytes   = 1 << 40
+	maxQueueDepth     = 100_000_000
 	maxStatusFilter   = 32 // bytes of a state or reason name
 	versionsExplained = "the protocol versions that the client speaks"
 )
@@ -83,6 +84,10 @@ func (o *QueueOptions) Validate() *Fault {
 		count("dedup_max_keys", o.DedupMaxKeys, maxTableRecords),
 		checkMillis("result_ttl_ms", o.ResultTTLMillis, secondMillis, MaxDelayMillis),
 		count("max_results_bytes", o.MaxResultsBytes, maxResultsBytes),
+		count("max_depth", o.MaxDepth, maxQueueDepth),
+		count("max_bytes", o.MaxBytes, maxResultsBytes),
+		count("max_in_flight", o.MaxInFlight, maxTableRecords),
+		checkMillis("max_age_ms", o.MaxAgeMillis, 1, MaxDelayMillis),
 	)
 	if f != nil {
 		return f

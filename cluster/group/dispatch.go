@@ -216,6 +216,12 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			}
 			q := d.queues[string(pk.enqueue.Queue)]
 			if q != nil && q.count > 0 && q.find(st) {
+				switch paused, limited := st.Throttled(q.number); {
+				case paused:
+					n = 0
+				case limited:
+					guesses = n
+				}
 				switch st.QueueOrdering(q.number) { // most may wait for others
 				case fsm.OrderFIFO:
 					n = min(n, 1)

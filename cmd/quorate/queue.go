@@ -21,7 +21,7 @@ func newQueue(c *cli) *cobra.Command {
 		RunE:  needsVerb,
 	}
 	cmd.AddCommand(newQueueCreate(c), newQueueSet(c), newQueueList(c), newQueueShow(c), newQueueStats(c), newQueuePeek(c),
-		newQueuePurge(c), newQueueDelete(c))
+		newQueuePurge(c), newQueueDelete(c), newQueuePause(c, true), newQueuePause(c, false))
 	return cmd
 }
 
@@ -36,6 +36,8 @@ type queueFlags struct {
 	lease, deadRetention, dedupWindow, resultTTL millis
 	retry, deadOverflow, ordering                string
 	maxDead, dedupMaxKeys, maxResultsBytes       int64
+	maxDepth, maxBytes, maxInFlight              int64
+	maxAge                                       millis
 }
 
 func (f *queueFlags) bind(cmd *cobra.Command) {
@@ -49,6 +51,10 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Int64Var(&f.dedupMaxKeys, "dedup-max-keys", 0, "dedup keys remembered at once; beyond it enqueues are refused (default 1000000)")
 	fl.Var(&f.resultTTL, "result-ttl", "how long results are kept (default 24h)")
 	fl.StringVar(&f.ordering, "ordering", "", "which messages wait for which: unordered; fifo, one message at a time, the next one when it is done or dead; or per_key, that for each --key. It changes only while the queue holds no message (default unordered)")
+	fl.Int64Var(&f.maxDepth, "max-depth", 0, "messages held at once, delayed, retrying and leased ones included; beyond it enqueues are refused; 0 for no limit")
+	fl.Int64Var(&f.maxBytes, "max-bytes", 0, "bytes of messages held at once, fields included; beyond it enqueues are refused; 0 for no limit")
+	fl.Int64Var(&f.maxInFlight, "max-in-flight", 0, "messages leased at once, over all consumers; 0 for no limit")
+	fl.Var(&f.maxAge, "max-age", "how long messages that come without --ttl live; 0 for no end")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
 }
 
@@ -83,6 +89,18 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	}
 	if given("result-ttl") {
 		o.ResultTTL = f.resultTTL.duration()
+	}
+	if given("max-depth") {
+		o.MaxDepth = f.maxDepth
+	}
+	if given("max-bytes") {
+		o.MaxBytes = f.maxBytes
+	}
+	if given("max-in-flight") {
+		o.MaxInFlight = f.maxInFlight
+	}
+	if given("max-age") {
+		o.MaxAge = f.maxAge.duration()
 	}
 	if given("ordering") {
 		o.Ordering = f.ordering
@@ -160,7 +178,8 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"lease_ms": o.Lease.Milliseconds(), "retry": formatRetry(o.Retry), "max_dead": o.MaxDead, "dead_overflow": o.DeadOverflow,
 		"dead_letter_retention_ms": o.DeadRetention.Milliseconds(), "dedup_window_ms": o.DedupWindow.Milliseconds(),
 		"dedup_max_keys": o.DedupMaxKeys, "result_ttl_ms": o.ResultTTL.Milliseconds(), "max_results_bytes": o.MaxResultsBytes,
-		"ordering": o.Ordering,
+		"ordering": o.Ordering, "max_depth": o.MaxDepth, "max_bytes": o.MaxBytes, "max_in_flight": o.MaxInFlight,
+		"max_age_ms": o.MaxAge.Milliseconds(), "paused": o.Paused,
 	}
 }
 
@@ -220,7 +239,8 @@ func newQueueShow(c *cli) *cobra.Command {
 			return c.fields("name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
-				"ordering", o.Ordering)
+				"ordering", o.Ordering, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
+				"max-in-flight", limit(o.MaxInFlight), "max-age", o.MaxAge.String(), "paused", fmt.Sprint(o.Paused))
 		}),
 	}
 }

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/quorate/quorate/client"
+)
+
+// newQueuePause makes `queue pause` and `queue resume`.
+func newQueuePause(c *cli, pause bool) *cobra.Command {
+	verb, did := "resume", "resumed"
+	short := "Hand out a paused queue's messages again"
+	if pause {
+		verb, did = "pause", "paused"
+		short = "Hand out no more of a queue's messages; enqueues, acks and nacks go on"
+	}
+	return &cobra.Command{
+		Use:   verb + " QUEUE",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
+			q, err := cl.Queue(ctx, args[0])
+			if err != nil {
+				return err
+			}
+			if q.Options.Paused != pause {
+				q.Options.Paused = pause
+				if err := cl.SetQueue(ctx, args[0], q.Options); err != nil {
+					return err
+				}
+			}
+			return c.done(did + " " + args[0])
+		}),
+	}
+}
+
+// limit prints a number that 0 stands for none of.
+func limit(n int64) string {
+	if n == 0 {
+		return "none"
+	}
+	return fmt.Sprint(n)
+}
