@@ -137,7 +137,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 				break
 			}
 			if !there {
-				if o = s.checkHook(&th.Message); o.Code != OK {
+				if o = s.checkHook(&th.Message, op.Then[:i]); o.Code != OK {
 					break
 				}
 				s.pending++
@@ -158,7 +158,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		if o = s.room(q, &th.Message); o.Code != OK {
 			break
 		}
-		if o = s.checkHook(&th.Message); o.Code != OK {
+		if o = s.checkHook(&th.Message, op.Then[:i]); o.Code != OK {
 			break
 		}
 		s.pending++

@@ -30,6 +30,7 @@ func (s *State) Apply(index uint64, data []byte, fx *Effects) error {
 	s.dueMoves()
 	for ; s.dec.Next(); s.opIndex++ {
 		s.applyOp()
+		s.fireBatches()
 		fx.OpEnd = append(fx.OpEnd, int32(len(fx.Outcomes)))
 	}
 	s.sweepHooks()
@@ -113,6 +114,12 @@ func (s *State) applyOp() {
 	case opReschedule:
 		d.Reschedule(&op.reschedule)
 		s.single(op.reschedule.Request, func(o *Outcome) { *o = s.reschedule(&op.reschedule) })
+	case opBatchCreate:
+		d.BatchCreate(&op.batchCreate)
+		s.single(op.batchCreate.Request, func(o *Outcome) { *o = s.batchCreate(&op.batchCreate) })
+	case opBatchSeal:
+		d.BatchSeal(&op.batchSeal)
+		s.single(op.batchSeal.Request, func(o *Outcome) { *o = s.batchSeal(&op.batchSeal) })
 	case opKVDelete:
 		d.KVDelete(&op.kvDelete)
 		s.single(op.kvDelete.Request, func(o *Outcome) { *o = s.kvDelete(&op.kvDelete) })

@@ -55,7 +55,6 @@ func (s *State) cancel(op *Cancel) (o Outcome) {
 	s.addTomb(q, m, lease, tombCancelled)
 	s.tellTask(q, m)
 	s.tallies.Mut(q.slot).cancelled++
-	s.unhook(slot, endedCancelled)
 	if m.state == StateLeased {
 		s.messages.Mut(slot).flags |= flagCancelled
 		sd := s.sides.Get(m.side)

@@ -19,6 +19,7 @@ func (s *State) Check() error {
 	c.sessions()
 	c.kv()
 	c.schedules()
+	c.batches()
 	c.arena()
 	return errors.Join(c.errs...)
 }

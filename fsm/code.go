@@ -67,6 +67,12 @@ const (
 	// Of the KV.
 	FieldKVKeys Field = 80 // keys_if_undelivered of a message
 	FieldKV     Field = 81 // a key; the table of keys
+
+	// Of batches.
+	FieldCallback Field = 82 // the callback of a batch
+	FieldBatches  Field = 83 // the table of batches
+	FieldBatchID  Field = 84 // the batch that a message or an operation names
+	FieldMembers  Field = 85 // open members of a batch
 )
 
 // Fields of schedules.

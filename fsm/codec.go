@@ -89,8 +89,8 @@ var opNames = [opEnd]string{
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
-	opKVDelete:       "KVDelete",
 	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
+	opKVDelete: "KVDelete", opBatchCreate: "BatchCreate", opBatchSeal: "BatchSeal",
 }
 
 // AppendEntryHeader begins an entry: format, now (log time, Unix ms) and shift (ms). The operations follow.
@@ -142,6 +142,8 @@ func CheckOp(op Op) error {
 				return err
 			}
 		}
+	case *BatchCreate:
+		return message(&o.Callback)
 	case *Ack:
 		if len(o.Then) > formatMessages {
 			return over("then messages", len(o.Then), formatMessages)
@@ -240,6 +242,10 @@ func AppendOp(b []byte, op Op) []byte {
 		b = appendCancel(b, o)
 	case *Reschedule:
 		b = appendReschedule(b, o)
+	case *BatchCreate:
+		b = appendBatchCreate(b, o)
+	case *BatchSeal:
+		b = appendBatchSeal(b, o)
 	case *KVDelete:
 		b = appendKVDelete(b, o)
 	case *CreateSchedule:
@@ -321,6 +327,7 @@ const (
 	msgTimeout
 	msgRetry
 	msgKeys
+	msgBatch
 	msgEnd
 )
 
@@ -337,7 +344,7 @@ func appendMessage(b []byte, m *Message) []byte {
 		bit(m.Priority != 0, msgPriority) | bit(len(m.TaskID) > 0, msgTaskID) | bit(m.HasDedup, msgDedup) |
 		bit(len(m.Key) > 0, msgKey) | bit(m.DelayMillis != 0, msgDelay) | bit(m.DueAt != 0, msgDueAt) |
 		bit(m.TTLMillis != 0, msgTTL) | bit(m.TimeoutMillis != 0, msgTimeout) | bit(retry, msgRetry) |
-		bit(len(m.Keys) > 0, msgKeys)
+		bit(len(m.Keys) > 0, msgKeys) | bit(!m.Batch.IsZero(), msgBatch)
 	b = appendUvarint(b, f)
 	if f&msgTaskID != 0 {
 		b = appendBytes(b, m.TaskID)
@@ -374,6 +381,9 @@ func appendMessage(b []byte, m *Message) []byte {
 	}
 	if f&msgKeys != 0 {
 		b = appendKeys(b, m.Keys)
+	}
+	if f&msgBatch != 0 {
+		b = appendID(b, m.Batch)
 	}
 	return b
 }

@@ -85,6 +85,9 @@ func vectors() []vector {
 		{"replace", &Reschedule{Queue: q, TaskID: []byte("t"), HasBody: true, Body: []byte("new"), ContentType: []byte("text/plain")}},
 		{"replace-empty", &Reschedule{Queue: q, TaskID: []byte("t"), HasBody: true}},
 		{"enqueue-keys", &Enqueue{Queue: q, Messages: []Message{{Keys: [][]byte{AppendKVKey(nil, "a", ""), []byte("x")}}}}},
+		{"enqueue-batch", &Enqueue{Queue: q, Messages: []Message{{Batch: MakeID(1, 1, 9, 2)}}}},
+		{"batch-create", &BatchCreate{Request: req, Queue: q, AutoCreate: true, Callback: fullMessage()}},
+		{"batch-seal", &BatchSeal{Request: req, Batch: MakeID(1, 1, 9, 2)}},
 		{"kv-delete", &KVDelete{Request: req, Key: AppendKVKey(nil, "a", "b")}},
 	}
 }

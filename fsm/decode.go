@@ -48,6 +48,8 @@ type Decoder struct {
 		reschedule  Reschedule
 		kvDelete    KVDelete
 		schedule    scheduleOps
+		batchCreate BatchCreate
+		batchSeal   BatchSeal
 	}
 }
 
@@ -372,6 +374,7 @@ func (d *Decoder) message(m *Message) {
 	}
 	clear(m.Keys)
 	m.Keys = m.Keys[:0]
+	m.Batch = ID{}
 	if f < msgDelay { // as most are
 		m.DelayMillis, m.DueAt, m.TTLMillis, m.TimeoutMillis = 0, 0, 0, 0
 		if m.Retry.Kind != RetryDefault || retryBits(&m.Retry) != 0 {
@@ -386,6 +389,11 @@ func (d *Decoder) message(m *Message) {
 	d.retry(&m.Retry, f&msgRetry != 0)
 	if f&msgKeys != 0 {
 		m.Keys = d.keys(m.Keys)
+	}
+	if f&msgBatch != 0 {
+		if m.Batch = d.id(); m.Batch.IsZero() {
+			d.fail("%s: a batch that is present is zero", opNames[d.op])
+		}
 	}
 }
 

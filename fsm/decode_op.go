@@ -254,6 +254,10 @@ func (d *Decoder) Skip() {
 		d.Cancel(&s.cancel)
 	case opReschedule:
 		d.Reschedule(&s.reschedule)
+	case opBatchCreate:
+		d.BatchCreate(&s.batchCreate)
+	case opBatchSeal:
+		d.BatchSeal(&s.batchSeal)
 	case opKVDelete:
 		d.KVDelete(&s.kvDelete)
 	case opCreateSchedule:
@@ -311,6 +315,10 @@ func (d *Decoder) value() Op {
 		return read(d.Cancel)
 	case opReschedule:
 		return read(d.Reschedule)
+	case opBatchCreate:
+		return read(d.BatchCreate)
+	case opBatchSeal:
+		return read(d.BatchSeal)
 	case opKVDelete:
 		return read(d.KVDelete)
 	case opCreateSchedule:

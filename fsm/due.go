@@ -101,6 +101,7 @@ func (s *State) dueMoves() {
 			s.detach(q, slot, endNone)
 			s.die(q, slot, ReasonExpired)
 		}
+		s.fireBatches()
 	}
 }
 

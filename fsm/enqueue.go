@@ -101,7 +101,7 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 			s.tallies.Mut(q.slot).refused++
 			return o
 		}
-		if o = s.checkHook(m); o.Code != OK {
+		if o = s.checkHook(m, nil); o.Code != OK {
 			s.tallies.Mut(q.slot).refused++
 			return o
 		}

@@ -5,10 +5,12 @@ import (
 	"github.com/quorate/quorate/fsm/table"
 )
 
-// hook is what is to happen when a message ends, for the few that have such a thing: the keys that get its body if it dies.
+// hook is what is to happen when a message ends, for the few that have such a thing: the keys that get its body if it dies,
+// the batch that counts its end.
 // It exists while the message lives, and is found by the message's id.
 type hook struct {
 	id    ID
+	batch ID        // of which it is a member; zero: none
 	keys  arena.Ref // chunks of encoded keys; 0: none
 	prev  int32     // all hooks by message id
 	next  int32
@@ -48,10 +50,15 @@ func (s *State) findHook(id ID) (int32, bool) {
 }
 
 // hooked says whether a message is to get a hook.
-func (m *Message) hooked() bool { return len(m.Keys) > 0 }
+func (m *Message) hooked() bool { return len(m.Keys) > 0 || !m.Batch.IsZero() }
 
-// checkHook says whether there is room for what a message's hook reserves.
-func (s *State) checkHook(m *Message) Outcome {
+// checkHook says whether there is room for what a message's hook reserves; before are messages of the same ack.
+func (s *State) checkHook(m *Message, before []ThenMessage) Outcome {
+	if !m.Batch.IsZero() {
+		if o := s.checkMember(m.Batch, before); o.Code != OK {
+			return o
+		}
+	}
 	if n := int64(len(m.Keys)); n > 0 && s.kv.counts.live+s.kv.reserved+s.pendingKeys+n > s.lim.kvKeys {
 		return refuse(QueueFull, FieldKV, s.lim.kvKeys)
 	}
@@ -65,7 +72,10 @@ func (s *State) hook(slot int32, m *Message) {
 		b = appendChunk(b, k)
 	}
 	s.meta = b
-	s.addHook(hook{id: s.messages.Get(slot).id, count: uint8(len(m.Keys))}, b)
+	s.addHook(hook{id: s.messages.Get(slot).id, batch: m.Batch, count: uint8(len(m.Keys))}, b)
+	if !m.Batch.IsZero() {
+		s.addMember(m.Batch)
+	}
 	s.messages.Mut(slot).flags |= flagHooked
 }
 
@@ -105,11 +115,11 @@ func (s *State) unhook(slot int32, how memberEnd) {
 		f.parse(m.bits, s.arena.Get(m.body))
 		s.kvWrite(m.id, s.arena.Get(r.keys), f.body)
 	}
-	s.dropHook(sl)
+	s.dropHook(sl, how)
 }
 
-// dropHook gives a hook back with what it reserved.
-func (s *State) dropHook(sl int32) {
+// dropHook gives a hook back with what it reserved, and counts the end of a batch's member.
+func (s *State) dropHook(sl int32, how memberEnd) {
 	h := &s.hooks
 	r := *h.recs.Get(sl)
 	if h.sweep.at == sl {
@@ -131,6 +141,9 @@ func (s *State) dropHook(sl int32) {
 	}
 	h.recs.Free(sl)
 	s.kv.reserved -= int64(r.count)
+	if !r.batch.IsZero() {
+		s.endMember(r.batch, how)
+	}
 }
 
 // startSweep begins a sweep, or has the one under way go round again: messages have gone without a word to their hooks.
@@ -155,7 +168,8 @@ func (s *State) sweepHooks() {
 		if !past {
 			h.sweep.at = r.next
 			if _, ok := s.find(id); !ok {
-				s.dropHook(sl)
+				s.dropHook(sl, endedCancelled)
+				s.fireBatches()
 			}
 		}
 		if past || h.sweep.at == none {

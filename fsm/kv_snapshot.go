@@ -52,6 +52,7 @@ func (v *View) writeKV(f *frameWriter) {
 	eachSorted(v.hooks, func(r *hook) bool { return !r.id.IsZero() }, func(r *hook) ID { return r.id }, func(r *hook) bool {
 		f.record()
 		f.id(r.id)
+		f.id(r.batch)
 		f.bytes(v.blob(r.keys))
 		return f.err() == nil
 	})
@@ -161,13 +162,13 @@ func (rs *restorer) hooks() {
 	s, f := rs.s, rs.f
 	var last ID
 	for f.more() {
-		r := hook{id: f.id()}
+		r := hook{id: f.id(), batch: f.id()}
 		keys := f.bytes(MaxKVKeys * (maxKVEncoded + 4))
 		if f.err() != nil {
 			return
 		}
 		n, ok := validHook(keys)
-		if r.id.Compare(last) <= 0 || !ok {
+		if r.id.Compare(last) <= 0 || !ok || n == 0 && r.batch.IsZero() {
 			f.fail("hook of %s after %s is malformed", r.id, last)
 			return
 		}
@@ -207,5 +208,5 @@ func validHook(blob []byte) (n uint8, ok bool) {
 		again = appendChunk(again, k)
 	}
 	_, ok = validKeys(keys)
-	return uint8(len(keys)), ok && len(keys) > 0 && string(again) == string(blob)
+	return uint8(len(keys)), ok && string(again) == string(blob)
 }

@@ -41,6 +41,18 @@ const (
 	MaxKVDeletions = 10_000
 	KVTombMillis   = 3_600_000
 
+	// MaxBatches is how many batches a group holds, and MaxCallbacksBytes how many bytes of callbacks that are yet to come;
+	// beyond: Overloaded, FieldBatches. One that is not sealed BatchOpenMillis after it was made ends then; one that is done is
+	// kept for BatchKeepMillis.
+	MaxBatches        = 100_000
+	MaxCallbacksBytes = 256 << 20
+	BatchOpenMillis   = 7 * 24 * 3_600_000
+	BatchKeepMillis   = 3_600_000
+	// MaxMembers is how many open members a batch may have; beyond: QueueFull, FieldMembers.
+	MaxMembers = 1_000_000
+	// MaxCallbackBytes is the longest body of a callback; beyond: TooLarge, FieldCallback.
+	MaxCallbackBytes = 64 << 10
+
 	// MaxFreeReturns in a row cost no attempt; each further one does.
 	MaxFreeReturns = 16
 
@@ -62,6 +74,8 @@ type bounds struct {
 	sessionBytes                  int64
 	queueMessages, groupMessages  int64
 	kvKeys, kvTombs               int64
+	batches, members              int64
+	callbackBytes                 int64
 	garbage, compact, freeReturns int
 	schedules, scheduleBytes      int64
 }
@@ -73,6 +87,7 @@ func formatBounds() bounds {
 		sessionBytes:  MaxSessionBytes,
 		queueMessages: MaxQueueMessages, groupMessages: MaxGroupMessages,
 		kvKeys: MaxKVRecords, kvTombs: MaxKVDeletions,
+		batches: MaxBatches, members: MaxMembers, callbackBytes: MaxCallbacksBytes,
 		garbage: garbagePerEntry, compact: compactPerEntry, freeReturns: MaxFreeReturns,
 		schedules: MaxSchedules, scheduleBytes: MaxScheduleBytes,
 	}

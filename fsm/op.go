@@ -41,6 +41,7 @@ type Message struct {
 	TimeoutMillis int64       // 0: none
 	Retry         RetryPolicy // Kind RetryDefault: the queue's
 	Keys          [][]byte    // keys_if_undelivered, ≤ 16, encoded (see AppendKVKey): they get the body if the message dies
+	Batch         ID          // of which it is a member; zero: none
 }
 
 // Consumer is who a lease belongs to: a subscription of a session. Sub 0 is the session's pulled leases.

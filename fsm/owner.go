@@ -64,6 +64,14 @@ func (s *State) ownerRef(o uint64, write bool) *ref {
 			return &s.kv.values.Mut(sl).blob
 		}
 		return &s.kv.values.Get(sl).blob
+	case ownBatch:
+		if !s.batches.recs.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.batches.recs.Mut(sl).callback
+		}
+		return &s.batches.recs.Get(sl).callback
 	case ownHook:
 		if !s.hooks.recs.Live(sl) {
 			return nil

@@ -41,6 +41,7 @@ type player struct {
 	tokens   []Token
 	ids      []ID
 	sessions []ID
+	batches  []ID
 	number   uint64
 	log      [][]byte
 }
@@ -51,6 +52,7 @@ func tight(s *State) {
 	s.lim.sessionBytes = 4*sessionCost + 40*outcomeCost
 	s.lim.queueMessages, s.lim.groupMessages = 40, 90
 	s.lim.kvKeys, s.lim.kvTombs = 12, 4
+	s.lim.batches, s.lim.members, s.lim.callbackBytes = 4, 6, 150
 	s.lim.dueMoves, s.lim.reclaim, s.lim.garbage, s.lim.freeReturns = 5, 3, 4, 3
 	s.lim.schedules, s.lim.scheduleBytes = 4, 5*(scheduleCost+64)
 }
@@ -75,9 +77,14 @@ func (p *player) apply(data []byte) error {
 		if !o.ID.IsZero() {
 			p.ids = append(p.ids, o.ID)
 		}
+		var in BatchInfo
+		if p.s.Batch(o.ID, &in) {
+			p.batches = append(p.batches, o.ID)
+		}
 	}
 	p.tokens = p.tokens[max(0, len(p.tokens)-12):]
 	p.ids = p.ids[max(0, len(p.ids)-20):]
+	p.batches = p.batches[max(0, len(p.batches)-3):]
 	p.sessions = p.sessions[max(0, len(p.sessions)-5):]
 	return nil
 }
@@ -132,6 +139,9 @@ func (p *player) message() Message {
 	}
 	if d.n(6) == 0 {
 		m.TimeoutMillis = int64(d.n(500))
+	}
+	if d.n(3) == 0 {
+		m.Batch = pick(d, p.batches)
 	}
 	if d.n(4) == 0 {
 		for range 1 + d.n(3) {
@@ -202,7 +212,11 @@ func (p *player) options() (o QueueOptions) {
 
 func (p *player) op() Op {
 	d := p.d
-	switch d.n(39) {
+	switch d.n(42) {
+	case 39:
+		return &BatchCreate{Request: p.request(), Queue: p.queue(), AutoCreate: d.n(2) == 0, Callback: Message{Body: make([]byte, d.n(50)), DelayMillis: int64(d.n(3)) * 50}}
+	case 40, 41:
+		return &BatchSeal{Request: p.request(), Batch: pick(d, p.batches)}
 	case 33, 34:
 		return &KVDelete{Request: p.request(), Key: AppendKVKey(nil, p.kvParts()...)}
 	case 35, 36, 37, 38:
@@ -292,6 +306,9 @@ func (p *player) play() error {
 	case 2:
 		if d.one(20) {
 			p.now += KVTTLMillis
+		}
+		if d.one(10) {
+			p.now += BatchKeepMillis
 		}
 		if d.one(6) {
 			p.now += SessionIdleMillis + int64(d.n(3)) - 1

@@ -9,7 +9,8 @@ func (s *State) reclaim() {
 	}
 	left = s.reclaimSessions(left)
 	left = s.reclaimTable(clockDead, left)
-	s.reclaimKV(left)
+	left = s.reclaimKV(left)
+	s.reclaimBatches(left)
 }
 
 // over says whether an end in clock k has passed at T. A dedup key holds at its last millisecond still.

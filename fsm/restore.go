@@ -81,6 +81,7 @@ func (rs *restorer) run() error {
 		{sectionKVValues, rs.kvValues},
 		{sectionKVKeys, rs.kvKeys},
 		{sectionHooks, rs.hooks},
+		{sectionBatches, rs.batches},
 		{sectionScheduleGens, rs.scheduleGens},
 		{sectionSchedules, rs.schedules},
 	} {

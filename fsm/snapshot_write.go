@@ -76,6 +76,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 		v.writeTaskTotals(f, slot)
 	}
 	v.writeKV(f)
+	v.writeBatches(f)
 	v.writeSchedules(f)
 	return f.close()
 }

@@ -21,6 +21,7 @@ const (
 	ownKVKey   uint64 = 60 // kvKey.key
 	ownKVValue uint64 = 61 // kvValue.blob
 	ownHook    uint64 = 62 // hook.keys
+	ownBatch   uint64 = 63 // batch.callback
 )
 
 func owner(kind uint64, slot int32) uint64 { return kind<<32 | uint64(uint32(slot)) }
@@ -81,8 +82,9 @@ type State struct {
 	idle      table.Heap // sessions by a lower bound of their end
 	memos     table.Pages[memo]
 
-	kv    kv
-	hooks hooks
+	kv      kv
+	hooks   hooks
+	batches batches
 
 	garbage []garbageJob // oldest first
 
@@ -110,6 +112,7 @@ type State struct {
 	meta      []byte
 	hist      []byte
 	policyBuf RetryPolicy
+	callback  Message
 	cmpLess   [clocks]func(a, b int32) bool
 	moved     movedFuncs
 
@@ -139,6 +142,8 @@ type opScratch struct {
 	deadPurge   DeadPurge
 	checkpoint  Checkpoint
 	kvDelete    KVDelete
+	batchCreate BatchCreate
+	batchSeal   BatchSeal
 	open        OpenSession
 	cancel      Cancel
 	reschedule  Reschedule
@@ -162,6 +167,7 @@ func New(group uint16) *State {
 	s.scheduleDue.Moved = func(slot, pos int32) { s.schedules.Mut(slot).heapPos = pos }
 	s.idle.Less = func(a, b int32) bool { return s.sessions.Get(a).id.Compare(s.sessions.Get(b).id) < 0 }
 	s.initKV()
+	s.initBatches()
 	s.hooks.all, s.hooks.sweep.at = emptyList, none
 	return s
 }

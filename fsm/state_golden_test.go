@@ -68,6 +68,12 @@ func goldenRig(t testing.TB) *rig {
 	r.ok(&SetSchedule{Schedule: changed})
 	r.ok(&CreateSchedule{Schedule: daily("gone")})
 	r.ok(&DeleteSchedule{Name: []byte("gone")})
+	sealed, open := r.newBatch(), r.newBatch()
+	r.ok(&BatchSeal{Batch: sealed})
+	r.ok(&Enqueue{Queue: []byte("lost"), Messages: []Message{memberOf(open, "member")}})
+	sealed = r.newBatch()
+	r.ok(&Enqueue{Queue: []byte("lost"), Messages: []Message{memberOf(sealed, "member")}})
+	r.ok(&BatchSeal{Batch: sealed})
 	r.put(text("dead again"))
 	r.ok(&Nack{Token: r.lease1(), Permanent: true})
 	r.lease(2)
@@ -241,7 +247,7 @@ func FuzzRestore(f *testing.F) {
 	r := goldenRig(f)
 	good := snapshot(f, r.s)
 	f.Add(sectionMessages, uint16(30), []byte{3})
-	for number := sectionCounters; number <= sectionHooks; number++ {
+	for number := sectionCounters; number <= sectionBatches; number++ {
 		for at := range 40 {
 			f.Add(number, uint16(at*3), []byte{byte(at * 7)})
 		}

@@ -180,7 +180,7 @@ func (s *State) oldest(q *queue) int64 {
 // Memory is what the state holds, for metrics and tests.
 type Memory struct {
 	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues, Lanes int64
-	KVKeys, KVDeletions, Hooks                                                               int64
+	KVKeys, KVDeletions, Hooks, Batches                                                      int64
 	Schedules, ScheduleBytes                                                                 int64 // accounted bytes
 	// Garbage is purged records that are not given back yet.
 	Garbage                                        int64
@@ -195,6 +195,7 @@ func (s *State) Memory() Memory {
 		Schedules: int64(len(s.scheduleNames)), ScheduleBytes: s.scheduleBytes,
 	}
 	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
+	m.Batches = int64(s.batches.recs.Len())
 	for _, slot := range s.names {
 		t := s.tallies.Get(slot)
 		m.Messages += t.live()
@@ -210,7 +211,7 @@ func (s *State) Memory() Memory {
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
-		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.lanes.Bytes() + s.laneIx.Bytes() +
+		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.lanes.Bytes() + s.laneIx.Bytes() +
 		s.schedules.Bytes() + s.scheduleDue.Bytes()
 	return m
 }

@@ -30,6 +30,7 @@ type View struct {
 	kvKeys    *table.View[kvKey]
 	kvValues  *table.View[kvValue]
 	hooks     *table.View[hook]
+	batches   *table.View[batch]
 	kvCounts  kvCounts
 	sweep     sweep
 	pin       *arena.Pin
@@ -52,6 +53,7 @@ func (s *State) View() *View {
 		consumers: s.consumers.View(), dedups: s.dedups.View(), results: s.results.View(), tombs: s.tombs.View(),
 		sessions: s.sessions.View(), memos: s.memos.View(), pin: s.arena.Pin(),
 		kvKeys: s.kv.keys.View(), kvValues: s.kv.values.View(), hooks: s.hooks.recs.View(),
+		batches:  s.batches.recs.View(),
 		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
 		scheduleGens: s.scheduleGens, schedules: s.schedules.View(), scheduleDefs: slices.Clone(s.scheduleDefs),
 		scheduleNames: slices.Clone(s.scheduleNames),
@@ -84,6 +86,7 @@ func (v *View) Release() {
 	v.kvValues.Release()
 	v.hooks.Release()
 	v.schedules.Release()
+	v.batches.Release()
 	v.pin.Release()
 }
 
