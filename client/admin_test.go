@@ -114,6 +114,19 @@ func TestCallsAndAnswers(t *testing.T) {
 		{"delete dead", func(ctx context.Context, c *Client) []any { errs := c.DeleteDead(ctx, "q", anID); return all(errs[0]) },
 			wire.TypeDeadDelete, &wire.DeadIDs{Queue: "q", IDs: []string{anID}, Request: first},
 			&wire.Enqueued{Outcomes: []wire.Outcome{{ID: anID}}, At: atOne}, all(nil)},
+		{"create batch", func(ctx context.Context, c *Client) []any {
+			id, err := c.CreateBatch(ctx, "done", Message{Body: []byte("b"), Kind: "k"})
+			return all(id, err)
+		}, wire.TypeBatchCreate, &wire.BatchCreate{Queue: "done", Callback: wire.Message{Body: wire.Bytes("b"), Kind: "k"}, Request: first},
+			&wire.BatchCreated{Batch: anID, At: atOne}, all(anID, nil)},
+		{"seal batch", func(ctx context.Context, c *Client) []any { return all(c.SealBatch(ctx, anID)) },
+			wire.TypeBatchSeal, &wire.BatchSeal{Batch: anID, Request: first}, &wire.OK{At: atOne, Duplicate: true}, all(nil)},
+		{"batch", func(ctx context.Context, c *Client) []any { b, err := c.Batch(ctx, anID); return all(b, err) },
+			wire.TypeBatchShow, &wire.BatchShow{Batch: anID},
+			&wire.BatchIs{Batch: anID, Sealed: true, Members: 9, Open: 1, Succeeded: 5, Dead: 2, Cancelled: 1, CreatedAt: aTime.UnixMilli(),
+				FinishedAt: aTime.UnixMilli(), EndsAt: aTime.UnixMilli(), Queue: "done", CallbackID: anID, At: atOne},
+			all(BatchInfo{ID: anID, Sealed: true, Members: 9, Open: 1, Succeeded: 5, Dead: 2, Cancelled: 1, CreatedAt: aTime,
+				FinishedAt: aTime, EndsAt: aTime, Queue: "done", CallbackID: anID}, nil)},
 		{"kv get", func(ctx context.Context, c *Client) []any { e, err := c.KVGet(ctx, Key{"a", "b"}); return all(e, err) },
 			wire.TypeKVGet, &wire.KVGet{Key: []string{"a", "b"}},
 			&wire.KVIs{Entry: wire.KVEntry{Key: []string{"a", "b"}, Value: wire.Bytes("v"), ValueBytes: 1, MessageID: anID, Position: 3,

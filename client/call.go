@@ -510,7 +510,7 @@ func (q *fifo) compact() {
 func answerType(t wire.Type) wire.Type {
 	switch t {
 	case wire.TypeSubscribe, wire.TypeCredit, wire.TypeUnsubscribe, wire.TypeRelease, wire.TypeQueueCreate,
-		wire.TypeQueueSet, wire.TypeQueueDelete, wire.TypeClusterTransfer, wire.TypeClusterRemove, wire.TypeKVDelete,
+		wire.TypeQueueSet, wire.TypeQueueDelete, wire.TypeClusterTransfer, wire.TypeClusterRemove, wire.TypeKVDelete, wire.TypeBatchSeal,
 		wire.TypeScheduleCreate, wire.TypeScheduleSet, wire.TypeScheduleDelete:
 		return wire.TypeOK
 	case wire.TypeQueuePurge, wire.TypeDeadPurge:

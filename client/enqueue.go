@@ -180,6 +180,7 @@ func messageSize(m *wire.Message) int {
 	for i := range m.Headers {
 		n += 8 + len(m.Headers[i].Name) + len(m.Headers[i].Value)
 	}
+	n += len(m.Batch)
 	for _, k := range m.KeysIfUndelivered {
 		for _, s := range k {
 			n += 4 + len(s)

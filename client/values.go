@@ -31,6 +31,7 @@ type Message struct {
 	// KeysIfUndelivered are up to 16 keys of the KV that get the body if the message dies. They are reserved at the enqueue:
 	// a full KV refuses it. Not to be changed either before the call has ended.
 	KeysIfUndelivered []Key
+	Batch             string // id of the batch (see CreateBatch) of which it is a member
 }
 
 // RetryPolicy says how long a message waits after each failed attempt, and when it dies.
@@ -133,7 +134,7 @@ func (m *Message) wire(w *wire.Message) error {
 	*w = wire.Message{
 		Body: m.Body, TaskID: m.TaskID, Kind: m.Kind, ContentType: m.ContentType, Key: m.Key, DedupKey: m.DedupKey,
 		DelayMillis: millis(m.Delay), EnqueueAt: unixMillis(m.EnqueueAt), TTLMillis: millis(m.TTL),
-		TimeoutMillis: millis(m.Timeout), Retry: m.Retry.wire(),
+		TimeoutMillis: millis(m.Timeout), Retry: m.Retry.wire(), Batch: m.Batch,
 	}
 	if m.Priority != nil {
 		p := *m.Priority

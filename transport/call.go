@@ -136,6 +136,8 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 		c.appendFrame(wire.TypeTaskScheduled, k.tag, &wire.TaskScheduled{ID: o.ID.String(), DueAt: o.Count, At: at})
 	case wire.TypeQueuePurge, wire.TypeDeadPurge:
 		c.appendFrame(wire.TypeCounted, k.tag, &wire.Counted{Count: o.Count, At: at})
+	case wire.TypeBatchCreate:
+		c.appendFrame(wire.TypeBatchCreated, k.tag, &wire.BatchCreated{Batch: o.ID.String(), At: at})
 	default:
 		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at, Duplicate: o.Duplicate})
 	}

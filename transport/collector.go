@@ -85,7 +85,7 @@ func (q *queueCollector) Collect(ch chan<- prometheus.Metric) {
 	for table, n := range map[string]int64{
 		"messages": mem.Messages, "dead": mem.Dead, "results": mem.Results, "tombstones": mem.Tombstones,
 		"dedup_keys": mem.DedupKeys, "sessions": mem.Sessions, "requests": mem.RequestOutcomes, "queues": mem.Queues,
-		"kv_keys": mem.KVKeys, "kv_deletions": mem.KVDeletions, "hooks": mem.Hooks,
+		"kv_keys": mem.KVKeys, "kv_deletions": mem.KVDeletions, "hooks": mem.Hooks, "batches": mem.Batches,
 		"schedules": mem.Schedules,
 	} {
 		ch <- prometheus.MustNewConstMetric(q.records, prometheus.GaugeValue, float64(n), table)

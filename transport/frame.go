@@ -78,6 +78,9 @@ var requests = map[wire.Type]func(*conn, wire.Raw) bool{
 	wire.TypeScheduleDelete:  (*conn).scheduleDelete,
 	wire.TypeScheduleShow:    (*conn).scheduleShow,
 	wire.TypeScheduleList:    (*conn).scheduleList,
+	wire.TypeBatchCreate:     (*conn).batchCreate,
+	wire.TypeBatchSeal:       (*conn).batchSeal,
+	wire.TypeBatchShow:       (*conn).batchShow,
 }
 
 // taken decodes a request's body, counts the request in and checks it. ok false: the request is answered, or the

@@ -28,6 +28,9 @@ func setMessage(d *fsm.Message, m *wire.Message) {
 		TimeoutMillis: m.TimeoutMillis,
 		Retry:         retryOf(m.Retry),
 	}
+	if m.Batch != "" {
+		d.Batch, _ = fsm.ParseID(m.Batch) // it has the form of an id, which is all that ParseID asks
+	}
 	for _, key := range m.KeysIfUndelivered {
 		d.Keys = append(d.Keys, fsm.AppendKVKey(nil, key...))
 	}

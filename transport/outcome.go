@@ -36,6 +36,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldOrdering: "ordering", fsm.FieldDepth: "max_depth", fsm.FieldBytes: "max_bytes",
 	fsm.FieldInFlight: "max_in_flight", fsm.FieldAge: "max_age_ms",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
+	fsm.FieldCallback: "callback", fsm.FieldBatchID: "batch",
 }
 
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
@@ -110,6 +111,9 @@ func notFound(k *call, o *fsm.Outcome) string {
 			return "no such task: it was deleted, or ended longer ago than ends are remembered; a task id of your own needs its queue"
 		}
 	}
+	if o.Field == fsm.FieldBatchID {
+		return noBatch
+	}
 	if o.Field == fsm.FieldKV {
 		return "no such key: it was deleted, or its time is over, or it was never written"
 	}
@@ -153,6 +157,8 @@ func full(k *call, o *fsm.Outcome) string {
 		return fmt.Sprintf("%s remembers %d dedup keys, its dedup_max_keys: wait for the window, or raise it", q, o.Limit)
 	case fsm.FieldResults, fsm.FieldResult:
 		return fmt.Sprintf("%s keeps %d bytes of results, its max_results_bytes: wait for result_ttl_ms, or raise it", q, o.Limit)
+	case fsm.FieldMembers:
+		return fmt.Sprintf("batch: it has %d members that have not ended, the most it can: wait for some", o.Limit)
 	case fsm.FieldKV:
 		return fmt.Sprintf("keys_if_undelivered: the KV holds or has reserved %d keys, the most it can: delete some", o.Limit)
 	case fsm.FieldDepth:
@@ -169,6 +175,8 @@ func overloaded(o *fsm.Outcome) string {
 	switch o.Field {
 	case fsm.FieldSessions, fsm.FieldRequest:
 		return fmt.Sprintf("the sessions' table is full (limit %d): close clients, or wait for idle sessions to end", o.Limit)
+	case fsm.FieldBatches:
+		return fmt.Sprintf("there are too many batches, or their callbacks are too large together (limit %d): seal some, or wait for some to end", o.Limit)
 	case fsm.FieldQueues, fsm.FieldQueue:
 		return fmt.Sprintf("there are %d queues, the most there can be: delete some", o.Limit)
 	}
@@ -191,6 +199,8 @@ func precondition(k *call, o *fsm.Outcome) string {
 		return "the messages that this request was given are not leased to it any more"
 	case o.Field == fsm.FieldOrdering:
 		return fmt.Sprintf("ordering: queue %q holds live messages, and it changes only while there are none: drain or purge it first", k.queue)
+	case o.Field == fsm.FieldBatchID:
+		return "batch: it is sealed, and takes no more members"
 	case fieldNames[o.Field] != "":
 		return fmt.Sprintf("%s: what it names is not in a state that allows this", fieldNames[o.Field])
 	}

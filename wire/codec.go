@@ -127,6 +127,11 @@ var bodies = map[Type]reflect.Type{
 	TypeScheduleIs:      reflect.TypeFor[ScheduleIs](),
 	TypeScheduleList:    reflect.TypeFor[ScheduleList](),
 	TypeSchedules:       reflect.TypeFor[Schedules](),
+	TypeBatchCreate:     reflect.TypeFor[BatchCreate](),
+	TypeBatchCreated:    reflect.TypeFor[BatchCreated](),
+	TypeBatchSeal:       reflect.TypeFor[BatchSeal](),
+	TypeBatchShow:       reflect.TypeFor[BatchShow](),
+	TypeBatchIs:         reflect.TypeFor[BatchIs](),
 }
 
 // The library's side: everything that is not on the hot path, and the oracle of the tests for what is.

@@ -96,7 +96,7 @@ func retryKind(b []byte) string {
 func (d *dec) message(v *Message) {
 	old := *v
 	*v = Message{}
-	n := d.open(14)
+	n := d.open(15)
 	if d.req(&n, 1) {
 		v.Body = d.bytes()
 	}
@@ -142,6 +142,9 @@ func (d *dec) message(v *Message) {
 	}
 	if d.opt(&n, 20) {
 		v.KeysIfUndelivered = d.keys()
+	}
+	if d.opt(&n, 21) {
+		v.Batch = d.optID()
 	}
 	d.close(n)
 }

@@ -140,7 +140,8 @@ func appendMessage(b []byte, v *Message) []byte {
 		b[p]++
 		b = appendRetry(append(b, 13), v.Retry)
 	}
-	return appendKeys(b, p, 20, v.KeysIfUndelivered)
+	b = appendKeys(b, p, 20, v.KeysIfUndelivered)
+	return optText(b, p, 21, v.Batch)
 }
 
 func appendEnqueue(b []byte, v *Enqueue) []byte {

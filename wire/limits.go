@@ -42,6 +42,8 @@ const (
 	MaxLeaseMillis      = 12 * 3600_000
 	MaxDelayMillis      = 366 * 86400_000 // delays, ttl, timeouts, retry delays
 	MaxWaitMillis       = 10 * 60_000     // of Lease and ResultGet; clients ask again
+	MaxCallbackBytes    = 64 << 10        // body of a batch's callback
+	MaxCallbackHeaders  = MaxHeaders - 5  // the other five say the counts
 	MaxKVKeys           = 16              // keys_if_undelivered of one message
 	MaxKVStrings        = 16              // of a KV key, at least 1
 	MaxKVStringBytes    = 256             // of one of them, which may be empty

@@ -190,6 +190,11 @@ func (m *Message) Validate(maxMessageBytes int64) *Fault {
 			return f
 		}
 	}
+	if m.Batch != "" {
+		if f := CheckID("batch", m.Batch); f != nil {
+			return f
+		}
+	}
 	if len(m.KeysIfUndelivered) > 0 {
 		if f := checkKeys(m.KeysIfUndelivered); f != nil {
 			return f

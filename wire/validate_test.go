@@ -55,6 +55,9 @@ func TestValidate(t *testing.T) {
 	queue := func(name string) *Fault { return CheckQueue("queue", name) }
 	task := func(queue, id string) *Fault { return (&TaskRef{Queue: queue, TaskID: id}).Validate() }
 	message := func(set func(*Message)) *Fault { return messageWith(set).Validate(mmb) }
+	callback := func(set func(*Message)) *Fault {
+		return (&BatchCreate{Queue: "q", Callback: *messageWith(set)}).Validate(mmb)
+	}
 	options := func(o QueueOptions) *Fault { return o.Validate() }
 	sub := Subscribe{Sub: 1, Queue: "q", Credit: 1}
 	result := Result{Output: Bytes("r")}
@@ -109,6 +112,19 @@ func TestValidate(t *testing.T) {
 		{"too many results", (&ResultList{Queue: "q", Limit: 1001}).Validate(), "limit: 1001; 0 to 1000"},
 		{"results after too long", (&ResultList{Queue: "q", WaitMillis: MaxWaitMillis + 1}).Validate(), "wait_ms: 600001"},
 		{"results from a place and from now", (&ResultList{Queue: "q", After: 4, Last: true}).Validate(), "after: 4, with last too"},
+		{"batch id", message(func(m *Message) { m.Batch = exampleID }), ""},
+		{"batch id of another kind", message(func(m *Message) { m.Batch = "x" }), `batch: "x" is no id`},
+		{"callback of 59 headers", callback(func(m *Message) { m.Headers = headersOf(59, 1, 0) }), ""},
+		{"callback of 60 headers", callback(func(m *Message) { m.Headers = headersOf(60, 1, 0) }), "callback: 60 headers; at most 59"},
+		{"callback of 64 KiB", callback(func(m *Message) { m.Body = make([]byte, 64<<10) }), ""},
+		{"callback above", callback(func(m *Message) { m.Body = make([]byte, 64<<10+1) }), "callback: a body of 65537 bytes; a callback may carry 65536"},
+		{"callback with a task id", callback(func(m *Message) { m.TaskID = "t" }), "callback: task_id or dedup_key is set"},
+		{"callback with a dedup key", callback(func(m *Message) { m.DedupKey = Bytes("d") }), "callback: task_id or dedup_key is set"},
+		{"callback with keys", callback(func(m *Message) { m.KeysIfUndelivered = kvKeys(1) }), "callback: keys_if_undelivered or batch is set"},
+		{"callback in a batch", callback(func(m *Message) { m.Batch = exampleID }), "callback: keys_if_undelivered or batch is set"},
+		{"callback with a header of the broker's", callback(func(m *Message) { m.Headers = []Header{{Name: "batch_dead"}} }), "callback: header batch_dead is set"},
+		{"seal of nothing", (&BatchSeal{}).Validate(), `batch: "" is no id`},
+		{"show of nothing", (&BatchShow{}).Validate(), `batch: "" is no id`},
 		{"sixteen keys", message(func(m *Message) { m.KeysIfUndelivered = kvKeys(16) }), ""},
 		{"seventeen keys", message(func(m *Message) { m.KeysIfUndelivered = kvKeys(17) }), "keys_if_undelivered: 17 keys; at most 16"},
 		{"a key twice", message(func(m *Message) { m.KeysIfUndelivered = append(kvKeys(2), []string{"0"}) }), "keys_if_undelivered[2]: the same as key 0"},

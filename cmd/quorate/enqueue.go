@@ -19,6 +19,7 @@ import (
 type enqueueFlags struct {
 	file, at, kind, key, dedupKey, contentType, taskID, retry string
 	headers, lostKeys                                         []string
+	batch                                                     string
 	lines, null                                               bool
 	delay, ttl, timeout                                       millis
 	priority                                                  int
@@ -50,6 +51,7 @@ input (--null: each part that ends in a NUL byte). Without any of them it is emp
 	fl.StringVar(&f.contentType, "content-type", "", "of the body")
 	fl.StringArrayVar(&f.headers, "header", nil, "name=value; may be given more than once")
 	fl.StringArrayVar(&f.lostKeys, "key-if-undelivered", nil, "KV key that gets the body if the message dies, its strings\njoined by slashes (orders/17) or as JSON ([\"a/b\",\"c\"]); up to 16 times")
+	fl.StringVar(&f.batch, "batch", "", "id of the batch of which the messages are members (see quorate batch)")
 	fl.StringVar(&f.retry, "retry", "", "retry policy instead of the queue's: "+retryHelp)
 	fl.StringVar(&f.taskID, "task-id", "", "name under which the result is recorded")
 	fl.Var(&f.ttl, "ttl", "the message expires this long after now")
@@ -105,7 +107,7 @@ func (f *enqueueFlags) source(args []string) error {
 // message builds everything but the body.
 func (f *enqueueFlags) message() (client.Message, error) {
 	m := client.Message{TaskID: f.taskID, Kind: f.kind, ContentType: f.contentType, Priority: client.Priority(f.priority),
-		Delay: f.delay.duration(), TTL: f.ttl.duration(), Timeout: f.timeout.duration()}
+		Delay: f.delay.duration(), TTL: f.ttl.duration(), Timeout: f.timeout.duration(), Batch: f.batch}
 	if f.key != "" {
 		m.Key = []byte(f.key)
 	}
