@@ -81,6 +81,9 @@
 //	dead letters   failed_at + retention now    max_dead                        queue_full, FieldDead, or the oldest goes
 //	KV keys        KVTTLMillis, deletion        MaxKVRecords, reserved included  queue_full, FieldKV
 //	KV deletions   KVTombMillis                 MaxKVDeletions                  the oldest goes, counted; watches from before it list again
+//	batches        BatchOpenMillis unsealed,    MaxBatches, MaxCallbacksBytes   overloaded, FieldBatches
+//	               BatchKeepMillis done
+//	members        their messages end           MaxMembers open in a batch      queue_full, FieldMembers
 //	hooks          the message ends             those of live messages          as those
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	lanes          with the last message         one a live message, at most      –
@@ -163,6 +166,15 @@
 //
 // keys_if_undelivered are written once, when the message dies. A dead letter that is redriven has spent them: it reserves and
 // writes none again, since to reserve them anew could refuse the redrive.
+//
+// A batch's callback is enqueued in the entry, and right behind the step, that ends its last member. Nothing keeps it out: not
+// a full queue or group, since there are at most MaxBatches of them, and not the deletion of its queue, which is made anew with
+// default options. Its counts are headers, so that its body stays the creator's own. Members that a purge or a deletion takes
+// count as cancelled. One that died was counted as dead; that it is redriven, or succeeds then, changes nothing. A duplicate by
+// dedup key is no member. Members of a batch that was never sealed go on without it when its time is over.
+//
+// Rejected for batches: refusing the deletion of a queue that has callbacks to come, which would let a forgotten batch keep it
+// for ever; a callback that waits for room, which would need a table and a clock of its own.
 //
 // A KV key is one byte string (kv_key.go) whose order is the list's and whose prefixes are the list's. Its value is the body,
 // one copy for all keys of a message. Keys and kept deletions stand in the order of their last change, which is also the order
