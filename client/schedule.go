@@ -17,7 +17,7 @@ type Schedule struct {
 	Jitter  time.Duration // each firing is late by up to this, by the same whoever leads; ≤ 24 h
 	Missed  string        // of times that nobody could fire for a minute: "skip" (default) none, "once" the latest, "all" the latest 100
 	Paused  bool          // nothing is fired, and nothing made up for when it goes on
-	Message Message       // without TaskID, DedupKey, Delay and EnqueueAt; at most 62 headers
+	Message Message       // without TaskID, DedupKey, Delay, EnqueueAt and Batch; at most 62 headers
 }
 
 // ScheduleInfo is a schedule and what became of its times.

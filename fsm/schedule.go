@@ -57,7 +57,7 @@ type Schedule struct {
 	Policy       MissedPolicy
 	Paused       bool
 	AutoCreate   bool    // make the queue with default options if it is missing at a firing
-	Message      Message // without task id, dedup key, delay and due time, which are the schedule's business
+	Message      Message // without task id, dedup key, delay, due time and batch, which are the schedule's business
 }
 
 type (
@@ -142,6 +142,8 @@ func ValidateSchedule(c *Schedule) (f Field, limit int64, ok bool) {
 		return FieldDedupKey, 0, false
 	case c.Message.DelayMillis != 0 || c.Message.DueAt != 0:
 		return FieldDelay, 0, false
+	case !c.Message.Batch.IsZero(): // a batch ends, a schedule does not
+		return FieldBatchID, 0, false
 	}
 	if f, limit, ok = ValidateMessage(&c.Message, 0); !ok {
 		return f, limit, false

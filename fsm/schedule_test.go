@@ -151,6 +151,7 @@ func TestScheduleBadFields(t *testing.T) {
 		{"dedup", FieldDedupKey, InvalidArgument, func(c *Schedule) { c.Message.HasDedup = true }},
 		{"delay", FieldDelay, InvalidArgument, func(c *Schedule) { c.Message.DelayMillis = 1 }},
 		{"due", FieldDelay, InvalidArgument, func(c *Schedule) { c.Message.DueAt = 1 }},
+		{"batch", FieldBatchID, InvalidArgument, func(c *Schedule) { c.Message.Batch = ID{1, 1} }},
 		{"priority", FieldPriority, InvalidArgument, func(c *Schedule) { c.Message.Priority = 10 }},
 		{"body", FieldBody, TooLarge, func(c *Schedule) { c.Message.Body = make([]byte, MaxBodyBytes+1) }},
 		{"its own header", FieldHeaders, InvalidArgument, func(c *Schedule) { c.Message.Headers = []Header{{[]byte(HeaderScheduleAt), nil}} }},
@@ -330,7 +331,7 @@ func (p *player) scheduleOp() Op {
 	}
 	if d.n(4) != 0 {
 		m := &c.Message
-		m.TaskID, m.HasDedup, m.DelayMillis, m.DueAt, m.Priority = nil, false, 0, 0, 4
+		m.TaskID, m.HasDedup, m.DelayMillis, m.DueAt, m.Priority, m.Batch = nil, false, 0, 0, 4, ID{}
 	}
 	switch d.n(8) {
 	case 0:

@@ -27,6 +27,12 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 	return q
 }
 
+// NormalOptions is what a broker shows of a queue that was made with o: the defaults filled in. o is valid.
+func NormalOptions(o wire.QueueOptions) wire.QueueOptions {
+	q := optionsOf(&o)
+	return wireOptions(&q)
+}
+
 func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	q := wire.QueueOptions{
 		LeaseMillis: o.LeaseMillis, Retry: wireRetry(o.Retry), MaxDead: o.MaxDead, DeadOverflow: wire.DeadRefuse,

@@ -97,6 +97,7 @@ func TestScheduleRefusals(t *testing.T) {
 		{"dedup_key", wire.CodeInvalidArgument, func(s *wire.Schedule) { s.Message.DedupKey = wire.Bytes("t") }, ""},
 		{"delay_ms", wire.CodeInvalidArgument, func(s *wire.Schedule) { s.Message.DelayMillis = 1 }, ""},
 		{"enqueue_at", wire.CodeInvalidArgument, func(s *wire.Schedule) { s.Message.EnqueueAt = 1 }, ""},
+		{"batch", wire.CodeInvalidArgument, func(s *wire.Schedule) { s.Message.Batch = strings.Repeat("0", 25) + "1" }, "ends"},
 		{"headers", wire.CodeInvalidArgument, func(s *wire.Schedule) { s.Message.Headers = []wire.Header{{Name: "schedule"}} }, ""},
 		{"body", wire.CodeTooLarge, func(s *wire.Schedule) { s.Message.Body = make(wire.Bytes, 1<<20+1) }, "1048576"},
 		{"", wire.CodeNotFound, func(*wire.Schedule) {}, `queue "q"`},

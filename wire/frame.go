@@ -651,7 +651,7 @@ type Schedule struct {
 	JitterMillis int64   `cbor:"5,keyasint,omitempty"` // each firing is late by a value in [0, jitter], the same whoever leads; ≤ 24 h
 	Missed       string  `cbor:"6,keyasint,omitempty"` // of times that nobody could fire for a minute: "skip" (default) none, "once" the latest, "all" the latest 100
 	Paused       bool    `cbor:"7,keyasint,omitempty"` // nothing is fired, and nothing made up for when it goes on
-	Message      Message `cbor:"8,keyasint"`           // without task_id, dedup_key, delay_ms and enqueue_at; ≤ 62 headers
+	Message      Message `cbor:"8,keyasint"`           // without task_id, dedup_key, delay_ms, enqueue_at and batch; ≤ 62 headers
 }
 
 // ScheduleWrite is the body of ScheduleCreate and ScheduleSet.

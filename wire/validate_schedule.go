@@ -25,6 +25,8 @@ func (s *Schedule) Validate(maxMessageBytes int64) *Fault {
 		return Invalid("delay_ms", "the messages of a schedule have none: the schedule says when")
 	case m.EnqueueAt != 0:
 		return Invalid("enqueue_at", "the messages of a schedule have none: the schedule says when")
+	case m.Batch != "":
+		return Invalid("batch", "the messages of a schedule are of none: a batch ends, a schedule does not")
 	case len(m.Headers) > MaxHeaders-ScheduleHeaders:
 		return Invalid("headers", "%d of them; at most %d are allowed, since a schedule adds %d", len(m.Headers), MaxHeaders-ScheduleHeaders, ScheduleHeaders)
 	}

@@ -40,6 +40,8 @@ type Config struct {
 	Auth struct {
 		Enabled bool `toml:"enabled"`
 	} `toml:"auth"`
+	Queues    []declaredQueue    `toml:"queue"`
+	Schedules []declaredSchedule `toml:"schedule"`
 }
 
 // setting is one key of the configuration: where it lives, what it is for, what it may be.
@@ -134,7 +136,10 @@ func resolve(file string, f *pflag.FlagSet, getenv func(string) (string, bool)) 
 	if r.DataDir == "" {
 		r.DataDir = filepath.Join("data", r.NodeID)
 	}
-	return r, r.contradictions()
+	if err := r.contradictions(); err != nil {
+		return nil, err
+	}
+	return r, r.checkDeclaredIn(file)
 }
 
 // readFile reads quorate.toml strictly and remembers the line of each key.
@@ -164,7 +169,10 @@ func explain(err error) error {
 		e := strict.Errors[0]
 		line, _ := e.Position()
 		key := strings.Join(e.Key(), ".")
-		return fmt.Errorf("line %d: unknown key %q; known keys: %s", line, key, strings.Join(keys(), ", "))
+		if known := declaredHelp(key); known != "" {
+			return fmt.Errorf("line %d: unknown key %q; known keys there: %s", line, key, known)
+		}
+		return fmt.Errorf("line %d: unknown key %q; known keys: %s, and the tables [[queue]] and [[schedule]]", line, key, strings.Join(keys(), ", "))
 	}
 	var dec *toml.DecodeError
 	if errors.As(err, &dec) {

@@ -59,7 +59,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newDev(c), newServe(c), newEnqueue(c), newWork(c),
 		newLease(c), newAck(c), newNack(c), newExtend(c), newRelease(c),
 		newQueue(c), newDLQ(c), newSchedule(c), newResult(c), newTask(c), newKV(c), newBatch(c), newCluster(c),
-		newDoctor(c), newBench(c), newVersion(c),
+		newConfig(c), newDoctor(c), newBench(c), newVersion(c),
 	)
 	return root
 }

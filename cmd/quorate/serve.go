@@ -57,7 +57,8 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 				return usagef("%v", err)
 			}
 		}
-		return failed(serve(cmd.Context(), log, cfg.node(), cfg.Client.Addr, !cfg.AutoCreate, int(cfg.Limits.MaxConnections)))
+		return failed(serve(cmd.Context(), log, cfg.node(), cfg.Client.Addr, !cfg.AutoCreate, int(cfg.Limits.MaxConnections),
+			&declarations{queues: cfg.Queues, schedules: cfg.Schedules}))
 	}
 	return cmd
 }
@@ -95,7 +96,7 @@ func newDev(c *cli) *cobra.Command {
 			return usagef("%v", err)
 		}
 		fmt.Fprintf(c.stderr, "quorate %s, one node in memory: what it holds is gone when it ends. Clients: %s\n", version, addr)
-		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20}, addr, false, 1000))
+		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20}, addr, false, 1000, &declarations{}))
 	}
 	return cmd
 }
@@ -110,7 +111,7 @@ func (c *cli) logger(level string) (*slog.Logger, error) {
 
 // serve runs a node and its doors until ctx ends, then stops them in order: doors closing, leadership away, raft and
 // stores, HTTP last.
-func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr string, noAutoCreate bool, maxConnections int) (err error) {
+func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr string, noAutoCreate bool, maxConnections int, declared *declarations) (err error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return fmt.Errorf("client address %s: %w; another process may have the port: choose another with --client-addr", addr, err)
@@ -133,11 +134,19 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	}
 	served := make(chan error, 1)
 	go func() { served <- doors.Serve(l) }()
+	kctx, unkeep := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		declared.keep(kctx, log, l.Addr().String(), func() bool { return node.Group(0).Status().Leader })
+	}()
 	select {
 	case err = <-served:
 	case <-ctx.Done():
 		log.Info("stopping")
 	}
+	unkeep()
+	<-kept
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	doors.Drain()

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const declaredFile = `node_id = "d"
+
+[[queue]]
+name      = "webhooks"
+ordering  = "per_key"
+lease_ms  = 5000
+[queue.retry]
+kind         = "exponential"
+max_attempts = 7
+
+[[queue]]
+name     = "plain"
+max_dead = 10
+max_depth = 1000
+max_age_ms = 60000
+
+[[schedule]]
+name     = "nightly"
+queue    = "plain"
+cron     = "0 3 * * *"
+zone     = "Europe/Berlin"
+missed   = "once"
+body     = "all of it"
+priority = 9
+headers  = { b = "2", a = "1" }
+[schedule.retry]
+kind     = "schedule"
+steps_ms = [1000, 2000]
+`
+
+func TestDeclaredErrors(t *testing.T) {
+	t.Parallel()
+	if r, err := resolveWith(t, declaredFile, nil, nil); err != nil || len(r.Queues) != 2 || len(r.Schedules) != 1 {
+		t.Fatalf("%v: %+v", err, r)
+	}
+	for _, tc := range []struct {
+		name, file string
+		want       []string
+	}{
+		{"unknown key of a queue", "[[queue]]\nname = \"a\"\nleese_ms = 1\n", []string{"line 3", "leese_ms", "lease_ms"}},
+		{"unknown key of a retry policy", "[[queue]]\nname = \"a\"\n[queue.retry]\nkinds = 1\n", []string{"line 4", "kinds", "max_attempts"}},
+		{"unknown key of a schedule", "[[schedule]]\nname = \"a\"\ntimezone = \"x\"\n", []string{"line 3", "timezone", "zone"}},
+		{"queue without a name", "[[queue]]\nname = \"a\"\n\n[[queue]]\nlease_ms = 5000\n", []string{"quorate.toml:4", "name"}},
+		{"bad value of the second queue", "[[queue]]\nname = \"a\"\nlease_ms = 5000\n[[queue]]\nname = \"b\"\nlease_ms = 5\n", []string{"quorate.toml:6", `"b"`, "lease_ms", "100"}},
+		{"bad ordering", "[[queue]]\nname = \"a\"\nordering = \"sorted\"\n", []string{"quorate.toml:3", "per_key"}},
+		{"bad retry", "[[queue]]\nname = \"a\"\n[queue.retry]\nkind = \"often\"\n", []string{"quorate.toml:", "retry", "exponential"}},
+		{"wrong type", "[[queue]]\nname = \"a\"\nmax_dead = \"many\"\n", []string{"line 3"}},
+		{"declared twice", "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"\n", []string{"quorate.toml:4", "quorate.toml:2", "once"}},
+		{"schedule without a queue", "[[schedule]]\nname = \"a\"\ncron = \"@daily\"\n", []string{"quorate.toml:1", "queue"}},
+		{"bad cron", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"61 * * * *\"\n", []string{"quorate.toml:4", "five fields"}},
+		{"no such time", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"0 0 30 2 *\"\n", []string{"quorate.toml:4", "five years"}},
+		{"bad zone", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"@daily\"\nzone = \"Atlantis\"\n", []string{"quorate.toml:5", "Europe/Berlin"}},
+		{"bad policy", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"@daily\"\nmissed = \"twice\"\n", []string{"quorate.toml:5", "skip"}},
+		{"bad priority", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"@daily\"\npriority = 300\n", []string{"quorate.toml:5", "0 to 9"}},
+		{"body too large", "[limits]\nmax_message_bytes = 3\n[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"@daily\"\nbody = \"four\"\n", []string{"quorate.toml:7", "max_message_bytes"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := resolveWith(t, tc.file, nil, nil)
+			if err == nil {
+				t.Fatal("it was accepted")
+			}
+			for _, w := range tc.want {
+				if !strings.Contains(err.Error(), w) {
+					t.Errorf("%q does not say %q", err, w)
+				}
+			}
+		})
+	}
+}
+
+// safeBuffer is a log that is read while it is written.
+type safeBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// serveWith runs `quorate serve` with a configuration until stop is called.
+func serveWith(t *testing.T, file string, ports [3]string) (log *safeBuffer, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	log = &safeBuffer{}
+	done := make(chan int, 1)
+	go func() {
+		done <- execute(ctx, []string{"serve", "--config", file, "--data-dir", filepath.Join(filepath.Dir(file), "data"),
+			"--client-addr", ports[0], "--raft-addr", ports[1], "--gossip-addr", ports[2]}, strings.NewReader(""), log, log)
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if code := <-done; code != 0 {
+			t.Errorf("serve ended with %d: %s", code, log)
+		}
+	})
+	t.Cleanup(stop)
+	await(t, "ready", func() bool {
+		res, err := http.Get("http://" + ports[0] + "/readyz")
+		if err != nil {
+			return false
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}, log)
+	return log, stop
+}
+
+func await(t *testing.T, what string, ok func() bool, log fmt.Stringer) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not %s after 30 s: %s", what, log)
+		}
+	}
+}
+
+// What is declared is made at the first start, left alone at the second, updated when the file has changed, and what was
+// changed by hand shows in the comparison and is put right by the next start.
+func TestDeclaredAreApplied(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "quorate.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(declaredFile)
+	var ports [3]string
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports[i] = l.Addr().String()
+		l.Close()
+	}
+	addr := ports[0]
+	same := func() bool {
+		code, _, _ := cliRun(t, addr, "", "config", "diff", "--config", file)
+		return code == 0
+	}
+
+	log, stop := serveWith(t, file, ports)
+	await(t, "as declared", same, log)
+	if out := must(t, addr, "", "queue", "show", "webhooks"); !strings.Contains(out, "per_key") || !strings.Contains(out, "*7") {
+		t.Errorf("webhooks: %s", out)
+	}
+	out := must(t, addr, "", "schedule", "show", "nightly")
+	for _, w := range []string{"0 3 * * *", "Europe/Berlin", "once", "all of it", "a=1", "schedule:1s,2s"} {
+		if !strings.Contains(out, w) {
+			t.Errorf("nightly does not show %q: %s", w, out)
+		}
+	}
+	must(t, addr, "", "queue", "pause", "plain")
+	must(t, addr, "", "queue", "set", "plain", "--max-dead", "11")
+	must(t, addr, "", "schedule", "set", "nightly", "--cron", "0 5 * * *")
+	code, out, errs := cliRun(t, addr, "", "config", "diff", "--config", file)
+	if code != exitFailed || !strings.Contains(out, "max_dead") || !strings.Contains(out, "0 5 * * *") || !strings.Contains(errs, "2 values") {
+		t.Errorf("diff ended with %d: %s %s", code, out, errs)
+	}
+	stop()
+
+	applied := func(n int) func() bool {
+		return func() bool { return same() && strings.Count(log.String(), " applied") >= n }
+	}
+	log, stop = serveWith(t, file, ports)
+	await(t, "as declared", applied(2), log)
+	if text := log.String(); !strings.Contains(text, "max_dead: 11") || strings.Contains(text, "queue=webhooks") {
+		t.Errorf("the second start should change plain and nightly alone: %s", text)
+	}
+	stop()
+
+	write(strings.Replace(declaredFile, "max_dead = 10", "max_dead = 20", 1))
+	log, stop = serveWith(t, file, ports)
+	await(t, "as declared", applied(1), log)
+	if text := log.String(); strings.Count(text, " applied") != 1 || !strings.Contains(text, "max_dead: 10") {
+		t.Errorf("the third start should change plain alone: %s", text)
+	}
+	if out := must(t, addr, "", "queue", "show", "plain", "-o", "json"); !strings.Contains(out, `"max_dead": 20`) || !strings.Contains(out, `"paused": true`) {
+		t.Errorf("plain: %s", out)
+	}
+	stop()
+}
+
+// A node that comes to lead again reports what has been changed and leaves it as it is.
+func TestDriftIsReported(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	log := &safeBuffer{}
+	var leads atomic.Bool
+	ctx, stop := context.WithCancel(context.Background())
+	kept := make(chan struct{})
+	d := declarations{queues: []declaredQueue{{Name: "q", MaxDead: 10}}}
+	go func() {
+		defer close(kept)
+		d.keep(ctx, slog.New(slog.NewTextHandler(log, nil)), addr, leads.Load)
+	}()
+	leads.Store(true)
+	await(t, "applied", func() bool { return strings.Contains(log.String(), "applied") }, log)
+	must(t, addr, "", "queue", "set", "q", "--max-dead", "99")
+	leads.Store(false)
+	await(t, "reported", func() bool {
+		leads.Store(!leads.Load()) // it looks now and then, and has to see both
+		return strings.Contains(log.String(), "queue q: max_dead is 99, declared 10")
+	}, log)
+	stop()
+	<-kept
+	if out := must(t, addr, "", "queue", "show", "q"); !strings.Contains(out, "99") {
+		t.Errorf("what was set by hand is gone: %s", out)
+	}
+}
