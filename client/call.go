@@ -519,7 +519,7 @@ func answerType(t wire.Type) wire.Type {
 		return wire.TypeTasks
 	case wire.TypeDeadGet:
 		return wire.TypeTaskIs
-	case wire.TypeDeadRequeue, wire.TypeDeadDelete:
+	case wire.TypeDeadRequeue, wire.TypeDeadDelete, wire.TypeDeadEdit:
 		return wire.TypeEnqueued
 	case wire.TypeResultPush:
 		return wire.TypeAcked

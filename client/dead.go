@@ -7,20 +7,35 @@ import (
 	"github.com/quorate/quorate/wire"
 )
 
-// DeadOptions choose which dead letters are listed, by the time they died.
+// DeadOptions choose which dead letters are listed, in the order in which they died. Reason, kind and times are looked up;
+// text and headers are looked for in pages, so that a page may be short or empty and yet not the last.
 type DeadOptions struct {
-	Limit  int    // 1–1000; 0: 100
-	After  string // cursor
-	Reason string // max_attempts, permanent, expired, …; empty: any
-	Kind   string // empty: any
-	Since  time.Time
+	Limit   int       // letters of a page, 1–1000; 0: 100
+	After   string    // cursor
+	Reason  string    // max_attempts, permanent, expired, overflow or mapping; empty: any
+	Kind    string    // empty: any
+	Since   time.Time // died at this time or later; zero: any
+	Until   time.Time // died at this time or earlier; zero: any
+	Text    string    // is in the error, the task id or the body, to the letter; ≤ 256 bytes
+	Headers []Header  // has each of these; an empty value stands for any. ≤ 8
+	Brief   bool      // without body, headers and history
 }
 
-// DeadLetters lists a queue's dead letters, without bodies. next is the cursor for more, empty at the end.
-func (c *Client) DeadLetters(ctx context.Context, queue string, o DeadOptions) (ts []Task, next string, err error) {
+func (o *DeadOptions) wire(queue string) *wire.DeadList {
 	b := &wire.DeadList{
 		Queue: queue, Limit: int32(min(o.Limit, 1<<30)), After: o.After, Reason: o.Reason, Kind: o.Kind, Since: unixMillis(o.Since),
+		Until: unixMillis(o.Until), Text: o.Text, Brief: o.Brief,
 	}
+	for _, h := range o.Headers {
+		b.Headers = append(b.Headers, wire.Header{Name: h.Name, Value: h.Value})
+	}
+	return b
+}
+
+// DeadLetters lists a queue's dead letters, its own and those that were moved to it. next is the cursor for more, empty at the
+// end.
+func (c *Client) DeadLetters(ctx context.Context, queue string, o DeadOptions) (ts []Task, next string, err error) {
+	b := o.wire(queue)
 	if f := b.Validate(); f != nil {
 		return nil, "", errorOf(f)
 	}
@@ -77,7 +92,13 @@ func (c *Client) deadIDs(ctx context.Context, t wire.Type, queue string, ids []s
 	return recs, errs
 }
 
-// PurgeDead removes all dead letters of a queue, and tells how many.
+// PurgeDead removes all dead letters of a queue, and tells how many: its own dead set at once, then those that were moved to it,
+// 1,000 at a time, but for those that a worker has.
 func (c *Client) PurgeDead(ctx context.Context, queue string) (int64, error) {
-	return c.purge(ctx, wire.TypeDeadPurge, queue)
+	n, err := c.purge(ctx, wire.TypeDeadPurge, queue)
+	if err != nil {
+		return n, err
+	}
+	r, err := c.DeleteDeadWhere(ctx, queue, BulkOptions{})
+	return n + r.Done, err
 }

@@ -103,6 +103,9 @@
 //     into releases.
 //   - 2026-11: StopWhenEmpty asks the leader for the queue's counters instead of watching for silence: a message that is
 //     retrying, scheduled or with another worker is work to come.
+//   - 2026-11: bulk operations on dead letters are walks of the client: it lists what passes the filter up to the log time at
+//     which it began, and proposes 1,000 ids at a time at the rate asked for. A job on the leader would have to survive it, and
+//     be listed, stopped and limited; a walk that is interrupted is begun again, and finds what is left.
 //   - 2026-11: a cancelled task's lease is lost to its handler and still counts: it is released when the handler has
 //     returned, since only then the place in the window is free. A release, whatever the handler returned: its answer is
 //     cancelled, and nothing else can come of it.

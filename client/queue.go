@@ -18,6 +18,7 @@ type QueueOptions struct {
 	DedupMaxKeys    int64         // default 1,000,000
 	ResultTTL       time.Duration // default 24 h
 	MaxResultsBytes int64         // default 256 MiB
+	DeadLetterQueue string        // another queue, to which what dies here is moved; "": it stays here
 
 	// Ordering is "unordered" (default), "fifo" (one message at a time is out, the next one when that is done or dead) or
 	// "per_key" (the same for each message key). It changes only while the queue holds no live message.
@@ -37,7 +38,7 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		DeadRetentionMillis: millis(o.DeadRetention), DedupWindowMillis: millis(o.DedupWindow), DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight, MaxAgeMillis: millis(o.MaxAge),
-		Paused: o.Paused,
+		Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
 	}
 }
 
@@ -56,6 +57,7 @@ type QueueInfo struct {
 	ResultBytes   int64
 	DedupKeys     int64
 	Tombstones    int64
+	Moved         int64 // of the live messages: dead letters of other queues that were moved here
 	OldestAge     time.Duration
 	AvgProcessing time.Duration
 	Totals        map[string]int64 // since the queue was made: enqueued, acked, nacked, …
@@ -71,10 +73,10 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			DedupWindow: time.Duration(o.DedupWindowMillis) * time.Millisecond, DedupMaxKeys: o.DedupMaxKeys,
 			ResultTTL: time.Duration(o.ResultTTLMillis) * time.Millisecond, MaxResultsBytes: o.MaxResultsBytes,
 			Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
-			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused,
+			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
 		},
 		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
-		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones,
+		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,
 		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,
 		AvgProcessing: time.Duration(w.AvgProcessingMillis) * time.Millisecond, Totals: w.Totals,
 	}

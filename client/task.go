@@ -35,6 +35,9 @@ type Task struct {
 	Key                []byte
 	Body               []byte // absent in listings
 	BodyBytes          int64
+	Origin             string // of a dead letter that was moved to Queue: the queue where it died, which names the task
+	Held               string // of one that was moved: where it stands as a message of Queue, as Status names it
+	Stay               string // of a dead letter whose queue has a dead-letter queue: why it is not there
 }
 
 // Attempt is one failed attempt.
@@ -53,6 +56,7 @@ func taskOf(w *wire.Task) *Task {
 		ExpiresAt: timeOf(w.ExpiresAt), EndedAt: timeOf(w.EndedAt), Worker: w.Worker, Error: w.Error, Reason: w.Reason,
 		Redrives: int(w.Redrives), OriginalEnqueuedAt: timeOf(w.OriginalEnqueuedAt), ContentType: w.ContentType,
 		Headers: headersOf(w.Headers), Key: clone(w.Key), Body: clone(w.Body), BodyBytes: w.BodyBytes,
+		Origin: w.Origin, Held: w.Held, Stay: w.Stay,
 	}
 	if t.TaskID == "" {
 		t.TaskID = t.ID

@@ -11,6 +11,9 @@ func (s *State) ack(op *Ack) Outcome {
 		return s.answerCancelled(slot, true)
 	case slot == none && code == LeaseLost:
 		return s.ackAgain(op)
+	case code == NotFound:
+		_, _, c := s.heldMoved(op.Token)
+		code = lostIfKnown(c)
 	}
 	if code != OK {
 		return refuse(code, FieldToken, 0)
@@ -37,14 +40,17 @@ func (s *State) ack(op *Ack) Outcome {
 	t.leaseMillis += took
 	var o Outcome
 	recorded := none
-	if m.flags&flagPushed != 0 {
-		recorded = s.resultOf(q, m)
+	closes := m.flags&flagMoved != 0 // a dead letter is closed: nothing is recorded, whatever was pushed stays
+	if m.flags&flagPushed != 0 && !closes {
+		recorded = s.resultOf(m)
 	}
 	s.tellTask(q, m)
 	s.detach(q, slot, endNone)
 	m = s.messages.Get(slot)
 	sd = s.sides.Get(m.side)
 	switch {
+	case closes:
+		s.addTomb(q, m, op.Token.Lease, tombClosed)
 	case recorded != none:
 		r := s.results.Mut(recorded)
 		o.Duplicate, o.HasResult, o.Task = true, true, r.id
@@ -92,6 +98,7 @@ func (s *State) ackAgain(op *Ack) Outcome {
 	switch t := s.tombs.Get(ts); {
 	case t.lease != op.Token.Lease:
 		return refuse(LeaseLost, FieldToken, 0)
+	case t.outcome() == tombClosed: // no result of it counts
 	case op.HasResult:
 		return Outcome{Code: AlreadyExists, Field: FieldResult, ID: t.id}
 	}

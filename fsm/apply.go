@@ -104,6 +104,9 @@ func (s *State) applyOp() {
 	case opDeadPurge:
 		d.DeadPurge(&op.deadPurge)
 		s.single(op.deadPurge.Request, func(o *Outcome) { s.deadPurge(&op.deadPurge, o) })
+	case opDeadEdit:
+		d.DeadEdit(&op.deadEdit)
+		s.single(op.deadEdit.Request, func(o *Outcome) { s.deadEdit(&op.deadEdit, o) })
 	case opCheckpoint:
 		d.Checkpoint(&op.checkpoint)
 		s.fx.Checkpoints = append(s.fx.Checkpoints, op.checkpoint.Nonce)

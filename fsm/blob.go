@@ -69,6 +69,15 @@ func blobKey(has uint8, b []byte) []byte {
 	return key
 }
 
+// blobKind is the kind of a blob that has one.
+func blobKind(has uint8, b []byte) []byte {
+	if has&hasTask != 0 {
+		_, b = chunk(b)
+	}
+	kind, _ := chunk(b)
+	return kind
+}
+
 // parse takes a blob apart. A damaged blob gives empty parts: valid tells.
 func (f *fields) parse(has uint8, b []byte) {
 	*f = fields{}

@@ -40,7 +40,7 @@ func (s *State) cancel(op *Cancel) (o Outcome) {
 		}
 		return o
 	}
-	if f.result != none || f.message == none || s.messages.Get(f.message).state == StateDead {
+	if f.result != none || f.message == none || s.isDead(f.message) {
 		return refuse(FailedPrecondition, FieldTaskID, 0)
 	}
 	slot := f.message

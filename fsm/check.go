@@ -15,6 +15,7 @@ func (s *State) Check() error {
 	c.messages()
 	c.consumers()
 	c.workers()
+	c.dead()
 	c.tables()
 	c.sessions()
 	c.kv()
@@ -287,7 +288,11 @@ func (c *checker) messages() {
 			c.bad("message %s in state %d is cancelled", m.id, m.state)
 		}
 		if m.bits&hasTask != 0 && m.flags&flagCancelled == 0 && s.alive(m) {
-			if at, ok := s.findTask(s.queues[m.queue], s.taskText(m)); !ok || at != slot {
+			home := s.home(m)
+			if home == nil {
+				return true
+			}
+			if at, ok := s.findTask(home, s.taskText(m)); !ok || at != slot {
 				c.bad("message %s is not found by its task id, or not alone", m.id)
 			}
 		}
@@ -353,6 +358,13 @@ func (c *checker) workers() {
 	s.sides.Each(func(_ int32, sd *side) bool {
 		if sd.worker != none {
 			uses[sd.worker]++
+		}
+		return true
+	})
+	s.moves.Each(func(_ int32, mv *move) bool {
+		uses[mv.name]++
+		if mv.worker != none {
+			uses[mv.worker]++
 		}
 		return true
 	})

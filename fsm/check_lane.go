@@ -33,7 +33,7 @@ func (c *checker) queueLanes(q *queue) (blocked int64) {
 		}
 		last := h.place
 		blocked += c.walk(list{l.head, l.tail}, where, func(m *message) {
-			if m.state != StateReady || m.flags&^(flagPushed|flagHooked) != flagBlocked || m.queue != q.slot || m.gen != t.liveGen ||
+			if m.state != StateReady || m.flags&^(flagPushed|flagHooked|flagMoved) != flagBlocked || m.queue != q.slot || m.gen != t.liveGen ||
 				m.place <= last || m.priority != DefaultPriority {
 				c.bad("%s: message %s does not belong (state %d, place %d after %d)", where, m.id, m.state, m.place, last)
 			}

@@ -64,6 +64,13 @@ const (
 	FieldBytes    Field = 42 // their bytes (max_bytes)
 	FieldInFlight Field = 43 // max_in_flight
 	FieldAge      Field = 44 // max_age_ms
+
+	// Of dead letters.
+	FieldDeadLetterQueue Field = 70
+	FieldOrigin          Field = 71 // the queue that a dead letter came from
+	FieldOut             Field = 72 // a dead letter that a worker has
+	FieldEdit            Field = 73 // fields of an edit
+
 	// Of the KV.
 	FieldKVKeys Field = 80 // keys_if_undelivered of a message
 	FieldKV     Field = 81 // a key; the table of keys

@@ -54,6 +54,9 @@ const (
 	opEnd = 80 // above every number; those in between that have no name are unknown
 )
 
+// Operations of dead letters: 50 to 59.
+const opDeadEdit uint8 = 50
+
 // Counts that the format itself allows, so that an entry cannot demand much more memory than its own size. They lie
 // above what the rules allow (MaxBatch and so on), which answer with an outcome: a decode error stops the node.
 const (
@@ -82,13 +85,16 @@ func (*DeadRequeue) opNumber() uint8  { return opDeadRequeue }
 func (*DeadDelete) opNumber() uint8   { return opDeadDelete }
 func (*DeadPurge) opNumber() uint8    { return opDeadPurge }
 func (*Checkpoint) opNumber() uint8   { return opCheckpoint }
+func (*DeadEdit) opNumber() uint8     { return opDeadEdit }
 
-var opNames = [opEnd]string{
+// opNames are the operations that this build knows.
+var opNames = [256]string{
 	opBootstrap: "Bootstrap", opOpenSession: "OpenSession", opTouchSession: "TouchSession", opCreateQueue: "CreateQueue",
 	opSetQueue: "SetQueue", opDeleteQueue: "DeleteQueue", opPurgeQueue: "PurgeQueue", opEnqueue: "Enqueue", opLease: "Lease",
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
+	opDeadEdit:       "DeadEdit",
 	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
 	opKVDelete: "KVDelete", opBatchCreate: "BatchCreate", opBatchSeal: "BatchSeal",
 }
@@ -157,6 +163,8 @@ func CheckOp(op Op) error {
 		if o.When >= whenEnd {
 			return fmt.Errorf("%w: Reschedule has a time of kind %d, want less than %d", ErrOpLimit, o.When, whenEnd)
 		}
+	case *DeadEdit:
+		return message(&o.Message)
 	case *CreateSchedule:
 		return message(&o.Schedule.Message)
 	case *SetSchedule:
@@ -236,6 +244,9 @@ func AppendOp(b []byte, op Op) []byte {
 		b = appendIDs(appendBytes(appendRequest(b, &o.Request), o.Queue), o.IDs)
 	case *DeadPurge:
 		b = appendBytes(appendRequest(b, &o.Request), o.Queue)
+	case *DeadEdit:
+		b = appendID(appendBytes(appendRequest(b, &o.Request), o.Queue), o.ID)
+		b = appendMessage(appendUvarint(b, uint64(o.Fields)), &o.Message)
 	case *Checkpoint:
 		b = binary.LittleEndian.AppendUint64(b, o.Nonce)
 	case *Cancel:
@@ -440,6 +451,9 @@ const (
 	optMaxAge
 	optPaused // without a value
 	optEnd
+
+	optDeadQueue = 1 << 30
+	optKnown     = optEnd - 1 | optDeadQueue
 )
 
 func appendQueueOptions(b []byte, o *QueueOptions) []byte {
@@ -449,7 +463,8 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.DedupWindowMillis != 0, optDedupWindow) | bit(o.DedupMaxKeys != 0, optDedupKeys) |
 		bit(o.ResultTTLMillis != 0, optResultTTL) | bit(o.MaxResultsBytes != 0, optResultBytes) |
 		bit(o.Ordering != 0, optOrdering) | bit(o.MaxDepth != 0, optMaxDepth) | bit(o.MaxBytes != 0, optMaxBytes) |
-		bit(o.MaxInFlight != 0, optMaxInFlight) | bit(o.MaxAgeMillis != 0, optMaxAge) | bit(o.Paused, optPaused)
+		bit(o.MaxInFlight != 0, optMaxInFlight) | bit(o.MaxAgeMillis != 0, optMaxAge) | bit(o.Paused, optPaused) |
+		bit(o.DeadLetterQueue != "", optDeadQueue)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -477,6 +492,9 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		if v != 0 {
 			b = binary.AppendVarint(b, v)
 		}
+	}
+	if f&optDeadQueue != 0 {
+		b = append(appendUvarint(b, uint64(len(o.DeadLetterQueue))), o.DeadLetterQueue...)
 	}
 	return b
 }

@@ -36,6 +36,7 @@ func vectors() []vector {
 		LeaseMillis: 30_000, Retry: RetryPolicy{Kind: RetrySchedule, Steps: []int64{1000, 5000}}, MaxDead: 10,
 		DeadOverflow: DeadDropOldest, DeadRetentionMillis: 1000, DedupWindowMillis: 2000, DedupMaxKeys: 30, ResultTTLMillis: 4000,
 		MaxResultsBytes: 1 << 40, Ordering: OrderPerKey, MaxDepth: 100_000_000, MaxBytes: 1 << 40, MaxInFlight: 7, MaxAgeMillis: 1, Paused: true,
+		DeadLetterQueue: "orders.dead",
 	}
 	res := Result{Output: []byte("done"), ContentType: []byte("text/plain")}
 	q := []byte("orders.eu")
@@ -89,6 +90,8 @@ func vectors() []vector {
 		{"batch-create", &BatchCreate{Request: req, Queue: q, AutoCreate: true, Callback: fullMessage()}},
 		{"batch-seal", &BatchSeal{Request: req, Batch: MakeID(1, 1, 9, 2)}},
 		{"kv-delete", &KVDelete{Request: req, Key: AppendKVKey(nil, "a", "b")}},
+		{"dead-edit", &DeadEdit{Request: req, Queue: q, ID: MakeID(1, 1, 1, 1), Fields: EditBody | EditDelay, Message: fullMessage()}},
+		{"dead-edit-nothing", &DeadEdit{Queue: q}},
 	}
 }
 
@@ -123,9 +126,9 @@ func TestCodecVectors(t *testing.T) {
 			t.Errorf("%s with a byte behind it: %v, want ErrFormat", v.name, err)
 		}
 	}
-	for n := opBootstrap; n < opEnd; n++ {
-		if opNames[n] != "" && !seen[n] {
-			t.Errorf("no vector for operation %d (%s)", n, opNames[n])
+	for n, name := range opNames {
+		if name != "" && !seen[uint8(n)] {
+			t.Errorf("no vector for operation %d (%s)", n, name)
 		}
 	}
 	golden(t, "codec.golden", file.Bytes())
@@ -164,7 +167,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"version 2", append([]byte{2}, make([]byte, 16)...), "format 2, this build reads 1"},
 		{"short header", entry()[:16], "16 bytes, want at least the header of 17"},
 		{"op 0", entry(0), "offset 17: operation 0 is unknown"},
-		{"op past the last", entry(opEnd), "is unknown"},
+		{"op past the last", entry(255), "is unknown"},
 		{"op between", entry(29), "is unknown"},
 		{"reschedule of a kind", entry(opReschedule, 0, 0, 0, byte(whenEnd)), "time of kind"},
 		{"boolean 2", entry(opDeleteQueue, 2), "offset 18: DeleteQueue: boolean is 2"},
@@ -187,6 +190,8 @@ func TestDecodeRefuses(t *testing.T) {
 		{"unknown retry bit", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x10, 0, 1, 0x40), "retry policy with presence bits 0x40"},
 		{"no steps present", entry(opEnqueue, 0, 0, 0, 1, 0x80, 0x10, 0, 1, retrySteps, 0), "steps are present but none"},
 		{"unknown option bit", entry(opCreateQueue, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01), "presence bits 0x40000000000"},
+		{"empty dead-letter queue present", entry(opCreateQueue, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x04, 0), "present is empty"},
+		{"edit of fields over 16 bits", join(entry(opDeadEdit, 0, 0), zero(16), []byte{0x80, 0x80, 0x04, 0, 0}), "16 bits"},
 		{"zero overflow present", entry(opCreateQueue, 0, 0, optOverflow, 0), "dead_overflow that is present is zero"},
 		{"zero ordering present", entry(opCreateQueue, 0, 0, 0x80, 0x04, 0), "an ordering that is present is zero"},
 		{"subscription over 32 bits", join(entry(opLease, 0, 0), zero(16), []byte{0x80, 0x80, 0x80, 0x80, 0x10, 0, 0, 0, 0}), "32 bits"},

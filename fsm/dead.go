@@ -1,17 +1,28 @@
 package fsm
 
-// die moves a detached live message to the queue's dead letters, where its last token and its history stay with it.
+// die moves a detached live message to the queue's dead-letter queue, or else to its dead letters, where its last token and its
+// history stay with it. Where it is moved the slot is free afterwards.
 func (s *State) die(q *queue, slot int32, reason DeadReason) {
 	s.unhook(slot, endedDead)
+	to, why := s.deadTarget(q, s.messages.Get(slot))
+	if to != nil {
+		s.moveDead(q, to, slot, reason)
+		return
+	}
+	s.leaveMoved(q, slot)
 	sl := s.newSide(slot)
 	m, sd, t := s.messages.Mut(slot), s.sides.Mut(sl), s.tallies.Mut(q.slot)
 	m.state, m.gen = StateDead, t.deadGen
-	sd.due, sd.reason = s.now, reason
+	sd.due, sd.reason, sd.stay = s.now, reason, why
+	if why == stayMissing || why == stayFull {
+		t.stayed++
+	}
 	t.bytes -= int64(s.arena.Size(m.body))
 	t.dead++
 	t.died++
 	t.diedBy[reason]++
 	s.linkDead(q, slot)
+	s.indexDead(q, slot, false)
 	s.tellTask(q, m)
 	s.leaveLane(q, slot)
 	if o := &q.meta.options; o.DeadOverflow == DeadDropOldest {
@@ -58,30 +69,35 @@ func (s *State) linkDead(q *queue, slot int32) {
 	}
 }
 
-func (s *State) deadLess(a, b int32) bool {
-	ma, mb := s.messages.Get(a), s.messages.Get(b)
-	if ta, tb := s.sides.Get(ma.side).due, s.sides.Get(mb.side).due; ta != tb {
-		return ta < tb
-	}
-	return ma.id.Compare(mb.id) < 0
-}
-
 // dropDead removes a dead letter for good.
 func (s *State) dropDead(q *queue, slot int32) {
+	s.unindexDead(q, slot, false)
 	s.unlink(&q.dead, s.messages.Mut(slot))
 	s.tallies.Mut(q.slot).dead--
 	s.groupCount--
 	s.dropMessage(slot)
 }
 
-// findDead is a dead letter of a queue by its id.
+// findDead is a dead letter of a queue by its id, or by the id it had before it was moved there.
 func (s *State) findDead(q *queue, id ID) (int32, bool) {
 	slot, ok := s.find(id)
 	if !ok {
-		return none, false
+		if slot, ok = s.findMoved(id); !ok {
+			return none, false
+		}
 	}
 	m := s.messages.Get(slot)
-	return slot, m.queue == q.slot && m.state == StateDead
+	return slot, m.queue == q.slot && (m.state == StateDead || m.flags&flagMoved != 0)
+}
+
+// forgetDead removes a dead letter for good, wherever it is kept.
+func (s *State) forgetDead(q *queue, slot int32) {
+	if s.messages.Get(slot).state == StateDead {
+		s.dropDead(q, slot)
+		return
+	}
+	s.detach(q, slot, endNone)
+	s.finish(q, slot)
 }
 
 // deadBatch runs an operation over dead letters: one outcome for each id.
@@ -114,21 +130,51 @@ func (s *State) deadBatch(r Request, name []byte, ids []ID, run func(q *queue, s
 
 // deadRequeue makes dead letters live again, each afresh under a new id at the end of its queue.
 func (s *State) deadRequeue(op *DeadRequeue) {
-	s.deadBatch(op.Request, op.Queue, op.IDs, s.requeue)
+	s.deadBatch(op.Request, op.Queue, op.IDs, func(q *queue, slot int32) Outcome { return s.requeue(q, slot, nil) })
 }
 
-func (s *State) requeue(q *queue, slot int32) (o Outcome) {
-	t, opt := s.tallies.Get(q.slot), &q.meta.options
-	switch { // no more dead letters and no more messages than before: other maxima cannot be passed
-	case t.live() >= s.lim.queueMessages:
-		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
-	case opt.MaxDepth != 0 && t.live() >= opt.MaxDepth:
-		return refuse(QueueFull, FieldDepth, opt.MaxDepth)
-	case t.resultBytes >= opt.MaxResultsBytes:
-		return refuse(QueueFull, FieldResults, opt.MaxResultsBytes)
+// requeueTo is the queue that a dead letter goes back to, or why it cannot.
+func (s *State) requeueTo(q *queue, m *message) (to *queue, o Outcome) {
+	if m.flags&flagMoved == 0 {
+		t, opt := s.tallies.Get(q.slot), &q.meta.options
+		switch { // no more dead letters and no more messages than before: other maxima cannot be passed
+		case t.live() >= s.lim.queueMessages:
+			o = refuse(QueueFull, FieldTasks, s.lim.queueMessages)
+		case opt.MaxDepth != 0 && t.live() >= opt.MaxDepth:
+			o = refuse(QueueFull, FieldDepth, opt.MaxDepth)
+		case t.resultBytes >= opt.MaxResultsBytes:
+			o = refuse(QueueFull, FieldResults, opt.MaxResultsBytes)
+		}
+		return q, o
 	}
+	if to = s.home(m); to == nil {
+		return nil, refuse(NotFound, FieldOrigin, 0)
+	}
+	return to, s.takes(to)
+}
+
+// requeue makes a dead letter live again where it came from, with what edit sets anew.
+func (s *State) requeue(q *queue, slot int32, edit *DeadEdit) (o Outcome) {
 	m := *s.messages.Get(slot)
-	sd := s.sides.Get(m.side)
+	if m.state == StateLeased {
+		return refuse(FailedPrecondition, FieldOut, 0)
+	}
+	to, o := s.requeueTo(q, &m)
+	if o.Code != OK {
+		return o
+	}
+	if edit != nil && edit.Fields&EditPriority != 0 {
+		if o = checkOrder(&to.meta.options, &edit.Message); o.Code != OK {
+			return o
+		}
+	}
+	var ttl int64
+	if m.flags&flagMoved != 0 {
+		mv := s.moveOf(&m)
+		ttl, m.priority = mv.ttl, mv.priority
+	} else if sd := s.sides.Get(m.side); sd.expires != 0 {
+		ttl = sd.expires - m.enqueued
+	}
 	var f fields
 	f.parse(m.bits, s.arena.Get(m.body))
 	var text [32]byte
@@ -141,23 +187,28 @@ func (s *State) requeue(q *queue, slot int32) (o Outcome) {
 	if f.redrives < 1<<32-1 {
 		f.redrives++
 	}
-	meta, has := f.appendMeta(s.meta[:0])
-	s.meta = meta
-	if opt.MaxBytes != 0 && t.bytes+int64(len(meta)+len(f.body)) > opt.MaxBytes {
-		return refuse(QueueFull, FieldBytes, opt.MaxBytes)
+	scratch, due := s.meta[:0], s.now
+	if edit != nil {
+		scratch = s.edit(edit, &f, &m.priority, &ttl, &due, scratch)
+	}
+	n := len(scratch)
+	scratch, has := f.appendMeta(scratch)
+	s.meta = scratch
+	if most := to.meta.options.MaxBytes; most != 0 && s.tallies.Get(to.slot).bytes+int64(len(scratch)-n+len(f.body)) > most {
+		return refuse(QueueFull, FieldBytes, most)
 	}
 	var expires int64
-	if sd.expires != 0 {
-		expires = s.now + (sd.expires - m.enqueued)
+	if ttl != 0 {
+		expires = s.now + ttl
 	}
 	id := s.nextID()
-	if opt.Ordering != OrderUnordered { // it may be from before the queue was ordered
+	if to.meta.options.Ordering != OrderUnordered { // it may be from before the queue was ordered
 		m.priority = DefaultPriority
 	}
-	at := s.insert(q, id, m.priority, has, meta, f.body, s.now, expires)
-	s.dropDead(q, slot)
+	at := s.insert(to, id, m.priority, has, scratch[n:], f.body, due, expires)
+	s.forgetDead(q, slot)
 	s.messages.Mut(at).flags |= m.flags & flagPushed
-	s.tallies.Mut(q.slot).redriven++
+	s.tallies.Mut(to.slot).redriven++
 	o.ID = id
 	return o
 }
@@ -167,8 +218,12 @@ func (s *State) deadDelete(op *DeadDelete) {
 }
 
 func (s *State) deleteDead(q *queue, slot int32) Outcome {
-	s.tellTask(q, s.messages.Get(slot))
-	s.dropDead(q, slot)
+	m := s.messages.Get(slot)
+	if m.state == StateLeased {
+		return refuse(FailedPrecondition, FieldOut, 0)
+	}
+	s.tellTask(q, m)
+	s.forgetDead(q, slot)
 	return Outcome{}
 }
 
@@ -187,5 +242,5 @@ func (s *State) tellTask(q *queue, m *message) {
 	if !s.telling {
 		return
 	}
-	s.fx.Tasks = append(s.fx.Tasks, TaskEnd{Message: m.id, Queue: q.meta.number, TaskHash: s.taskHash(q, m)})
+	s.fx.Tasks = append(s.fx.Tasks, TaskEnd{Message: m.id, Queue: s.homeNumber(m), TaskHash: s.taskHash(q, m)})
 }

@@ -46,6 +46,7 @@ type Decoder struct {
 		checkpoint  Checkpoint
 		cancel      Cancel
 		reschedule  Reschedule
+		deadEdit    DeadEdit
 		kvDelete    KVDelete
 		schedule    scheduleOps
 		batchCreate BatchCreate
@@ -428,7 +429,11 @@ func (d *Decoder) retry(p *RetryPolicy, present bool) {
 }
 
 func (d *Decoder) options(o *QueueOptions) {
-	f := d.bits(optEnd)
+	f := d.uvarint()
+	if f&^optKnown != 0 {
+		d.fail("%s: presence bits %#x, this build knows %#x", opNames[d.op], f, uint64(optKnown))
+		f = 0
+	}
 	o.LeaseMillis = d.set(f&optLease != 0)
 	d.retry(&o.Retry, f&optRetry != 0)
 	o.MaxDead = d.set(f&optMaxDead != 0)
@@ -454,4 +459,8 @@ func (d *Decoder) options(o *QueueOptions) {
 	o.MaxInFlight = d.set(f&optMaxInFlight != 0)
 	o.MaxAgeMillis = d.set(f&optMaxAge != 0)
 	o.Paused = f&optPaused != 0
+	o.DeadLetterQueue = ""
+	if f&optDeadQueue != 0 {
+		o.DeadLetterQueue = string(d.presentBytes())
+	}
 }

@@ -200,6 +200,20 @@ func (d *Decoder) DeadPurge(op *DeadPurge) {
 	op.Queue = d.bytes()
 }
 
+// DeadEdit reads a DeadEdit.
+func (d *Decoder) DeadEdit(op *DeadEdit) {
+	d.take(opDeadEdit)
+	d.request(&op.Request)
+	op.Queue = d.bytes()
+	op.ID = d.id()
+	fields := d.uvarint()
+	if fields > 1<<16-1 {
+		d.fail("DeadEdit: fields %#x do not fit in 16 bits", fields)
+	}
+	op.Fields = EditFields(fields)
+	d.message(&op.Message)
+}
+
 // Checkpoint reads a Checkpoint.
 func (d *Decoder) Checkpoint(op *Checkpoint) {
 	d.take(opCheckpoint)
@@ -254,6 +268,8 @@ func (d *Decoder) Skip() {
 		d.Cancel(&s.cancel)
 	case opReschedule:
 		d.Reschedule(&s.reschedule)
+	case opDeadEdit:
+		d.DeadEdit(&s.deadEdit)
 	case opBatchCreate:
 		d.BatchCreate(&s.batchCreate)
 	case opBatchSeal:
@@ -315,6 +331,8 @@ func (d *Decoder) value() Op {
 		return read(d.Cancel)
 	case opReschedule:
 		return read(d.Reschedule)
+	case opDeadEdit:
+		return read(d.DeadEdit)
 	case opBatchCreate:
 		return read(d.BatchCreate)
 	case opBatchSeal:

@@ -40,6 +40,11 @@
 // (queue, task id) where one was given: the default task id is the message id and is in no second index. A redriven message
 // keeps its task id; where that was its first id, it is found by that too.
 //
+// What dies where a dead-letter queue is named is moved to it in the same entry: an ordinary message there, under a new id, with
+// a move (fsm/moved.go) that keeps its old id, last token, history and reason, and the number and name of its origin. Its task
+// is still the origin's: (origin, task id) is in the task index and leads to it. Dead letters stand in sorted pages by
+// (failed_at, id), all of a queue's, those of each reason, and those of each (reason, kind), its own and the moved ones apart.
+//
 // Ready messages are served by priority, then place. Places are numbers taken group-wide when a message becomes ready; one that
 // is released keeps its place and waits in a small heap beside the list.
 //
@@ -85,6 +90,7 @@
 //	               BatchKeepMillis done
 //	members        their messages end           MaxMembers open in a batch      queue_full, FieldMembers
 //	hooks          the message ends             those of live messages          as those
+//	moves          their message goes           one a live message or dead letter, which are bounded: the letter stays, counted
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	lanes          with the last message         one a live message, at most      –
 //	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
@@ -156,6 +162,19 @@
 //
 // Lanes are found by key and not linked from messages: 4 bytes more would make every message 72 bytes, for the sake of those
 // that have a key.
+//
+// What was moved is a dead letter to every operation on tasks and dead letters, and a message to its queue: it is leased, dies
+// and expires there by that queue's options. Its retention begins when it dies there; until then it lives as long as any
+// message. A dlq purge takes a queue's own dead set; what was moved is deleted by ids, since it stands among other messages. What
+// a worker has cannot be requeued or deleted: failed_precondition.
+//
+// A dead-letter queue is one that any queue names. What dies in it stays in it, also what was enqueued there, so that no chain and
+// no ring of them moves anything twice. A dead letter that stays says why: missing, full, or that it died in one.
+//
+// A queue that was deleted and made anew is another: what came from the first has no origin any more, cannot be requeued, and is
+// found by its ids. Acked, deleted or requeued it goes; a closed one leaves a tombstone that answers the token alone.
+//
+// More than a thousand pairs of reason and kind are not kept apart: letters beyond are looked for among all of their reason.
 //
 // Digest is the hash of the snapshot's bytes: one canonical order to keep right, not two.
 //

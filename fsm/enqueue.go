@@ -157,9 +157,18 @@ func (s *State) blobSize(m *Message) int64 {
 
 // insert makes a live message and puts it where it belongs: ready, or scheduled until due.
 func (s *State) insert(q *queue, id ID, priority, has uint8, meta, body []byte, due, expires int64) int32 {
+	return s.insertWith(q, id, priority, has, meta, body, due, expires, none)
+}
+
+// insertWith is insert for a message that has a move, which is filled in but for the message.
+func (s *State) insertWith(q *queue, id ID, priority, has uint8, meta, body []byte, due, expires int64, mv int32) int32 {
 	slot := s.messages.Alloc()
 	m := s.messages.Mut(slot)
 	*m = message{id: id, enqueued: s.now, queue: q.slot, next: none, prev: none, side: none, priority: priority, bits: has}
+	if mv != none {
+		m.flags = flagMoved
+		s.linkMove(mv, slot)
+	}
 	if has == 0 {
 		m.body = s.arena.PutBytes(owner(ownMessage, slot), body)
 	} else {
@@ -171,7 +180,7 @@ func (s *State) insert(q *queue, id ID, priority, has uint8, meta, body []byte, 
 		t.bytes += int64(len(meta))
 	}
 	s.groupCount++
-	s.indexMessage(q, slot)
+	s.indexMessage(slot)
 	if expires != 0 || due > s.now {
 		sl := s.newSide(slot)
 		sd := s.sides.Mut(sl)

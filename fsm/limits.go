@@ -64,6 +64,7 @@ const (
 // What follows is purely local: it bounds the work of an entry and shows in no answer.
 const (
 	garbagePerEntry = 1024 // records of purged sets and deleted queues that an entry gives back
+	deadGroups      = 1024 // pairs of reason and kind that an index of dead letters keeps apart
 	compactPerEntry = 32   // blobs of sparse chunks that an entry looks at
 )
 
@@ -78,6 +79,7 @@ type bounds struct {
 	callbackBytes                 int64
 	garbage, compact, freeReturns int
 	schedules, scheduleBytes      int64
+	deadGroups                    int
 }
 
 func formatBounds() bounds {
@@ -90,5 +92,6 @@ func formatBounds() bounds {
 		batches: MaxBatches, members: MaxMembers, callbackBytes: MaxCallbacksBytes,
 		garbage: garbagePerEntry, compact: compactPerEntry, freeReturns: MaxFreeReturns,
 		schedules: MaxSchedules, scheduleBytes: MaxScheduleBytes,
+		deadGroups: deadGroups,
 	}
 }

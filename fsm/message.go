@@ -32,6 +32,7 @@ const (
 	flagCancelled uint8 = 1 << 7
 	// flagHooked: it has a hook. Local, since the hooks say so.
 	flagHooked uint8 = 1 << 6
+	flagMoved  uint8 = 1 << 5 // it died elsewhere: it has a move
 )
 
 // side is what a message has once it is delayed, leased, given a ttl or dead.
@@ -52,6 +53,7 @@ type side struct {
 	free     uint8  // free returns in a row
 	end      leaseEnd
 	reason   DeadReason
+	stay     stayed // dead: why it was not moved
 }
 
 // leaseEnd says how the last lease of a message ended. Numbers are part of the snapshot format.
@@ -107,7 +109,7 @@ func (s *State) alive(m *message) bool {
 func (s *State) findTask(q *queue, task []byte) (int32, bool) {
 	return s.byTask.Find(s.hashTask(q, task), func(v int32) bool {
 		m := s.messages.Get(v)
-		return m.queue == q.slot && m.flags&flagCancelled == 0 && string(s.taskText(m)) == string(task) && s.alive(m)
+		return m.flags&flagCancelled == 0 && s.homeNumber(m) == q.meta.number && string(s.taskText(m)) == string(task) && s.alive(m)
 	})
 }
 
@@ -128,23 +130,34 @@ func (s *State) taskText(m *message) []byte {
 	return blobTask(s.arena.Get(m.body))
 }
 
-// taskHash is the hash of (queue, task id), zero where the message id is the task id.
+// taskHash is the hash of (queue, task id), zero where the message id is the task id, and where the task's queue is gone.
 func (s *State) taskHash(q *queue, m *message) (h [16]byte) {
 	if m.bits&hasTask == 0 {
 		return h
+	}
+	if m.flags&flagMoved != 0 {
+		if q = s.home(m); q == nil {
+			return h
+		}
 	}
 	return HashTask(q.meta.name, s.taskText(m))
 }
 
 // index enters a new message into the indexes.
-func (s *State) indexMessage(q *queue, slot int32) {
+func (s *State) indexMessage(slot int32) {
 	m := s.messages.Get(slot)
 	s.byID.Insert(hashID(m.id), slot)
+	s.indexTask(slot)
+}
+
+// indexTask enters a message under the task id that it was given.
+func (s *State) indexTask(slot int32) {
+	m := s.messages.Get(slot)
 	if m.bits&hasTask == 0 {
 		return
 	}
 	task := s.taskText(m)
-	s.byTask.Insert(s.hashTask(q, task), slot)
+	s.byTask.Insert(s.hashTaskOf(m, task), slot)
 	if m.bits&hasRedrive != 0 {
 		if id, ok := ParseIDBytes(task); ok {
 			s.byOrigin.Insert(hashID(id), slot)
@@ -158,12 +171,15 @@ func (s *State) dropMessage(slot int32) {
 	s.byID.Delete(hashID(m.id), slot)
 	if m.bits&hasTask != 0 {
 		task := s.taskText(m)
-		s.byTask.Delete(s.hashTask(s.queues[m.queue], task), slot)
+		s.byTask.Delete(s.hashTaskOf(m, task), slot)
 		if m.bits&hasRedrive != 0 {
 			if id, ok := ParseIDBytes(task); ok {
 				s.byOrigin.Delete(hashID(id), slot)
 			}
 		}
+	}
+	if m.flags&flagMoved != 0 {
+		s.dropMove(m)
 	}
 	if m.side != none {
 		sd := s.sides.Get(m.side)

@@ -3,6 +3,13 @@ package fsm
 // nack ends a lease with failure. Its repeat gets the first answer as long as the message is not leased again.
 func (s *State) nack(op *Nack) Outcome {
 	slot, code := s.held(op.Token)
+	if code == NotFound { // it may have died by this, and been moved
+		end, millis, c := s.heldMoved(op.Token)
+		if c == OK && (end == endNack || end == endNackDead) && op.DelayMillis >= -1 && op.DelayMillis <= MaxDelayMillis {
+			return Outcome{Dead: end == endNackDead, Millis: millis}
+		}
+		code = lostIfKnown(c)
+	}
 	switch code {
 	case OK:
 	case Cancelled:
@@ -25,14 +32,21 @@ func (s *State) nack(op *Nack) Outcome {
 	s.tallies.Mut(q.slot).nacked++
 	sl := m.side
 	s.unlease(q, slot, endNack)
-	s.failed(q, slot, op.Error, op.DelayMillis, op.Permanent)
-	sd := s.sides.Mut(sl)
-	if s.messages.Get(slot).state == StateDead {
-		sd.end, sd.cutoff = endNackDead, 0
-	} else {
-		sd.cutoff = sd.due
+	if s.failed(q, slot, op.Error, op.DelayMillis, op.Permanent) {
+		s.endedDead(op.Token.Message, endNackDead)
+		return Outcome{Dead: true}
 	}
+	sd := s.sides.Mut(sl)
+	sd.cutoff = sd.due
 	return nackAnswer(sd)
+}
+
+// lostIfKnown is the answer to a token of a message that was moved, where its operation has no other: NotFound stays so.
+func lostIfKnown(c Code) Code {
+	if c == OK {
+		return LeaseLost
+	}
+	return c
 }
 
 func nackAnswer(sd *side) Outcome {
@@ -40,8 +54,9 @@ func nackAnswer(sd *side) Outcome {
 }
 
 // failed decides what becomes of a message whose attempt failed: retrying, or dead of age, of the worker's word, or of
-// its last attempt. The message is off the books of leases. delay −1: by the retry policy.
-func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent bool) {
+// its last attempt. The message is off the books of leases. delay −1: by the retry policy. It says whether the message died:
+// then the slot is another's where it was moved.
+func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent bool) (died bool) {
 	m := s.messages.Mut(slot)
 	sd := s.sides.Mut(m.side)
 	sd.free = 0
@@ -49,16 +64,16 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 	switch {
 	case sd.expires != 0 && sd.expires <= s.now:
 		s.die(q, slot, ReasonExpired)
-		return
+		return true
 	case permanent:
 		s.die(q, slot, ReasonPermanent)
-		return
+		return true
 	}
 	p := s.policy(q, m)
 	n := int32(sd.attempts)
 	if n >= p.Attempts() {
 		s.die(q, slot, ReasonMaxAttempts)
-		return
+		return true
 	}
 	if delay < 0 {
 		delay = p.Delay(m.id, n)
@@ -68,11 +83,12 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 	m.state, m.gen = StateRetrying, t.liveGen
 	sd.due = s.now + delay
 	s.duePush(q, m.side)
+	return false
 }
 
 // extend sets a live lease's deadline to so much from now, never beyond the attempt's timeout.
 func (s *State) extend(op *Extend) Outcome {
-	slot, code := s.held(op.Token)
+	slot, code := s.heldOrMoved(op.Token)
 	switch code {
 	case OK:
 	case Cancelled:
@@ -107,6 +123,13 @@ func (s *State) extend(op *Extend) Outcome {
 // release gives a message back to its old place. It costs no attempt, but for those beyond a number of returns in a row.
 func (s *State) release(op *Release) Outcome {
 	slot, code := s.held(op.Token)
+	if code == NotFound {
+		end, _, c := s.heldMoved(op.Token)
+		if c == OK && end == endReleaseDead {
+			return Outcome{Dead: true}
+		}
+		code = lostIfKnown(c)
+	}
 	switch code {
 	case OK:
 	case Cancelled:
@@ -143,6 +166,6 @@ func (s *State) release(op *Release) Outcome {
 		s.returnReady(q, slot)
 		return Outcome{}
 	}
-	s.sides.Mut(sl).end = endReleaseDead
+	s.endedDead(op.Token.Message, endReleaseDead)
 	return Outcome{Dead: true}
 }

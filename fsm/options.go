@@ -66,4 +66,7 @@ type QueueOptions struct {
 	// MaxAgeMillis is the ttl of messages that come without one, fixed when they are enqueued; 0 for none; at most 366 days.
 	MaxAgeMillis int64
 	Paused       bool // nothing is leased; all else goes on
+	// DeadLetterQueue is where what dies here is moved to, as ordinary messages; "": it stays in the queue's own dead set. It need
+	// not exist: as long as it does not, or takes no message, what dies stays.
+	DeadLetterQueue string
 }

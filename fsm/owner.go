@@ -48,6 +48,14 @@ func (s *State) ownerRef(o uint64, write bool) *ref {
 			return &s.lanes.Mut(sl).key
 		}
 		return &s.lanes.Get(sl).key
+	case ownMove:
+		if !s.moves.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.moves.Mut(sl).history
+		}
+		return &s.moves.Get(sl).history
 	case ownKVKey:
 		if !s.kv.keys.Live(sl) {
 			return nil

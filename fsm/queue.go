@@ -27,6 +27,9 @@ type tally struct {
 	diedBy                                 [6]int64 // by DeadReason
 	leaseMillis                            int64
 	cancelled, rescheduled                 int64
+	movedOut, movedIn, stayed              int64 // dead letters moved to another queue, from another, and that could not be
+
+	moved int64 // live messages that died elsewhere
 
 	tombHead, tombTail int32  // oldest and newest tombstone
 	liveGen, deadGen   uint32 // of the sets that a purge swaps
@@ -55,9 +58,12 @@ type queue struct {
 	dedups    table.Heap
 	results   table.Heap
 	order     resultOrder
-	dead      list  // by (failed_at, id)
-	lanes     list  // of an ordered queue
-	blocked   int64 // ready messages that wait in their lanes
+	dead      list       // by (failed_at, id)
+	deadIx    *deadIndex // of these; nil: none
+	movedIx   *deadIndex // of live messages that died elsewhere; nil: none
+	namers    int32      // queues whose dead-letter queue this is
+	lanes     list       // of an ordered queue
+	blocked   int64      // ready messages that wait in their lanes
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
 	told      uint64 // index of the entry that last reported it ready
@@ -74,6 +80,11 @@ func (s *State) hashText(b []byte) uint64 { return maphash.Bytes(s.seed, b) }
 
 func (s *State) hashTask(q *queue, task []byte) uint64 {
 	return table.HashID(s.hashText(task), uint64(q.meta.number))
+}
+
+// hashTaskOf is hashTask of the queue whose task a message is.
+func (s *State) hashTaskOf(m *message, task []byte) uint64 {
+	return table.HashID(s.hashText(task), uint64(s.homeNumber(m)))
 }
 
 // findQueue is the queue of a name, nil if there is none.
@@ -117,8 +128,10 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	s.queues[slot] = q
 	s.queueByName.Insert(s.hashText([]byte(meta.name)), slot)
 	s.queueByNum.Insert(table.HashID(1, uint64(meta.number)), slot)
+	s.countNamers(q)
 	s.names = slices.Insert(s.names, s.nameAt(meta.name), slot)
 	s.countOrdered(meta, 1)
+	s.nameDead(meta.options.DeadLetterQueue, 1)
 	return q
 }
 
@@ -165,6 +178,10 @@ func (s *State) createQueue(op *CreateQueue, o *Outcome) {
 		*o = refuse(InvalidArgument, f, 0)
 		return
 	}
+	if op.Options.DeadLetterQueue == string(op.Name) {
+		*o = refuse(InvalidArgument, FieldDeadLetterQueue, 0)
+		return
+	}
 	op.Options.Normalize()
 	if q := s.findQueue(op.Name); q != nil {
 		if q.meta.options.Equal(&op.Options) {
@@ -188,6 +205,10 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 		*o = refuse(InvalidArgument, f, 0)
 		return
 	}
+	if op.Options.DeadLetterQueue == string(op.Name) {
+		*o = refuse(InvalidArgument, FieldDeadLetterQueue, 0)
+		return
+	}
 	q := s.findQueue(op.Name)
 	if q == nil {
 		*o = refuse(NotFound, FieldQueue, 0)
@@ -207,6 +228,8 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	s.countOrdered(q.meta, -1)
 	s.countOrdered(meta, 1)
 	before := s.leasable(q)
+	s.nameDead(q.meta.options.DeadLetterQueue, -1)
+	s.nameDead(meta.options.DeadLetterQueue, 1)
 	q.meta = meta
 	if s.leasable(q) > before {
 		s.tellReady(q)
@@ -235,10 +258,18 @@ func (s *State) purgeLive(q *queue) int64 {
 	t.ready, t.scheduled, t.retrying = 0, 0, 0
 	t.bytes = 0
 	t.liveGen++
+	s.swapIndex(q, true)
+	t.moved = 0
 	// What is out stays, with its bytes.
 	for i := range int32(q.leases.Len()) {
 		_, sl := q.leases.At(i)
-		t.bytes += int64(s.arena.Size(s.messages.Get(s.sides.Get(sl).message).body))
+		slot := s.sides.Get(sl).message
+		m := s.messages.Get(slot)
+		t.bytes += int64(s.arena.Size(m.body))
+		if m.flags&flagMoved != 0 {
+			s.indexDead(q, slot, true)
+			t.moved++
+		}
 	}
 	// The due heap goes before the lists: it names ready messages too, which the lists give back.
 	s.garbage = append(s.garbage, garbageJob{kind: garbageWaiting, heap: q.due}, garbageJob{kind: garbageReleased, heap: q.released})
@@ -269,6 +300,7 @@ func (s *State) purgeDead(q *queue) int64 {
 	t.deadGen++
 	s.garbage = append(s.garbage, garbageJob{kind: garbageList, head: q.dead.head})
 	q.dead = emptyList
+	s.swapIndex(q, false)
 	s.clockFix(clockDead, q)
 	return n
 }
@@ -298,7 +330,10 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 		garbageJob{kind: garbageResults, heap: q.results},
 		garbageJob{kind: garbageTombs, head: t.tombHead},
 		garbageJob{kind: garbageQueue, head: q.slot})
+	s.swapIndex(q, true)
+	s.nameDead(q.meta.options.DeadLetterQueue, -1)
 	t.gone = true
+	t.moved = 0
 	t.leased, t.bytes, t.dedups, t.results, t.resultBytes, t.tombs = 0, 0, 0, 0, 0, 0
 	t.tombHead, t.tombTail = none, none
 	s.emptyHeaps(q)

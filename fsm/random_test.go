@@ -55,6 +55,7 @@ func tight(s *State) {
 	s.lim.batches, s.lim.members, s.lim.callbackBytes = 4, 6, 150
 	s.lim.dueMoves, s.lim.reclaim, s.lim.garbage, s.lim.freeReturns = 5, 3, 4, 3
 	s.lim.schedules, s.lim.scheduleBytes = 4, 5*(scheduleCost+64)
+	s.lim.deadGroups = 2
 }
 
 func newPlayer(d *dice) *player {
@@ -131,7 +132,7 @@ func (p *player) message() Message {
 		m.DedupContent[0] = byte(d.n(2))
 	}
 	if d.n(5) == 0 {
-		m.Kind, m.Key, m.ContentType = []byte("k"), []byte("key"), []byte("text/plain")
+		m.Kind, m.Key, m.ContentType = []byte(pick(d, []string{"k", "k", "l", "m"})), []byte("key"), []byte("text/plain")
 		m.Headers = []Header{{[]byte("a"), []byte("b")}, {[]byte("c"), nil}}
 	}
 	if d.n(3) != 0 {
@@ -205,14 +206,28 @@ func (p *player) options() (o QueueOptions) {
 	case 4:
 		o.Paused = d.n(3) == 0
 	}
+	o.DeadLetterQueue = pick(d, []string{"", "", "", "a", "b", "b", "c", "e"})
 	o.Retry = RetryPolicy{Kind: RetryLinear, InitialMillis: 40, MaxMillis: 100, MaxAttempts: int32(1 + d.n(4))}
 	o.Retry.Normalize()
 	return o
 }
 
+// dead is one of the dead letters that there are.
+func (p *player) dead() (id ID) {
+	var ids []ID
+	p.s.Queues("", func(n uint32, _ string) bool {
+		p.s.Dead(n, 0, ID{}, func(in *Info) bool {
+			ids = append(ids, in.ID)
+			return true
+		})
+		return true
+	})
+	return pick(p.d, ids)
+}
+
 func (p *player) op() Op {
 	d := p.d
-	switch d.n(42) {
+	switch d.n(45) {
 	case 39:
 		return &BatchCreate{Request: p.request(), Queue: p.queue(), AutoCreate: d.n(2) == 0, Callback: Message{Body: make([]byte, d.n(50)), DelayMillis: int64(d.n(3)) * 50}}
 	case 40, 41:
@@ -286,6 +301,14 @@ func (p *player) op() Op {
 		return op
 	case 26:
 		return &DeadDelete{Request: p.request(), Queue: p.queue(), IDs: []ID{pick(d, p.ids)}}
+	case 42:
+		m := p.message()
+		if d.n(4) != 0 {
+			m.TaskID, m.HasDedup, m.DedupKey, m.DedupContent, m.Keys, m.Batch = nil, false, [16]byte{}, [16]byte{}, nil, ID{}
+		}
+		return &DeadEdit{Request: p.request(), Queue: p.queue(), ID: p.dead(), Fields: EditFields(d.n(1024)), Message: m}
+	case 43:
+		return &DeadRequeue{Request: p.request(), Queue: p.queue(), IDs: []ID{p.dead(), p.dead()}}
 	}
 	if d.n(3) == 0 {
 		return &DeadPurge{Request: p.request(), Queue: p.queue()}
@@ -375,6 +398,8 @@ func (p *player) reads() {
 		})
 		p.s.QueueResult(n)
 		p.s.Dead(n, p.now-100, pick(p.d, p.ids), func(in *Info) bool { return p.s.DeadLetter(n, in.ID, in) })
+		w := DeadFilter{Reason: DeadReason(p.d.n(6)), Since: p.now - 200}
+		p.s.DeadWhere(n, &w, 0, ID{}, func(in *Info) bool { return p.s.DeadLetter(n, in.ID, in) })
 		return true
 	})
 	var e KVEntry

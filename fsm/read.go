@@ -132,6 +132,9 @@ type Attempt struct {
 }
 
 // Info is everything known about a message, task or dead letter. Headers and History reuse their arrays from call to call.
+//
+// Of a message that was moved to a dead-letter queue it tells of its death: State is dead, and attempts, history, worker and
+// token are those of its life in Origin. Queue is where it is, and Held in what state it stands there.
 type Info struct {
 	ID, OriginalID                                  ID // OriginalID: the first one of a redriven message, else the id
 	Queue                                           string
@@ -149,6 +152,9 @@ type Info struct {
 	Error                                           []byte // the last, ≤ 4 KiB
 	History                                         []Attempt
 	Reason                                          DeadReason
+	Stay                                            StayReason // dead: why it is not in the queue's dead-letter queue
+	Origin                                          string     // of what was moved: the queue where it died, whose task it is
+	Held                                            MessageState
 	Redrives                                        int32
 	Token                                           Token // last lease, zero if there was none
 
@@ -184,6 +190,15 @@ func (s *State) info(slot int32, in *Info) {
 		decodePolicy(f.retry, &in.policy)
 		in.MaxAttempts = in.policy.Attempts()
 	}
+	in.Held = m.state
+	if m.flags&flagMoved != 0 {
+		mv := s.moveOf(m)
+		in.Origin = string(s.workerText(mv.name))
+		if m.state != StateDead {
+			s.movedInfo(m, mv, in)
+			return
+		}
+	}
 	if m.side == none {
 		return
 	}
@@ -199,7 +214,28 @@ func (s *State) info(slot int32, in *Info) {
 	case StateLeased:
 		in.Deadline = sd.due + s.shift
 	case StateDead:
-		in.EndedAt, in.Reason = sd.due, sd.reason
+		in.EndedAt, in.Reason, in.Stay = sd.due, sd.reason, StayReason(sd.stay)
+	}
+}
+
+// movedInfo fills in how a message died that was moved and lives where it is.
+func (s *State) movedInfo(m *message, mv *move, in *Info) {
+	in.State, in.Reason, in.EndedAt = StateDead, mv.reason, mv.failedAt
+	in.Attempts, in.Worker = int32(mv.attempts), s.workerText(mv.worker)
+	in.Error, in.History = decodeHistory(s.blob(mv.history), in.History)
+	if !mv.lease.IsZero() {
+		in.Token = Token{Message: mv.old, Lease: mv.lease}
+	}
+	if m.side == none {
+		return
+	}
+	sd := s.sides.Get(m.side)
+	in.ExpiresAt = sd.expires
+	switch m.state {
+	case StateScheduled, StateRetrying:
+		in.DueAt = sd.due
+	case StateLeased:
+		in.Deadline = sd.due + s.shift
 	}
 }
 

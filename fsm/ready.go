@@ -128,6 +128,7 @@ func (s *State) detach(q *queue, slot int32, end leaseEnd) {
 
 // finish removes a detached live message for good: it is done.
 func (s *State) finish(q *queue, slot int32) {
+	s.leaveMoved(q, slot)
 	s.unhook(slot, endedDone)
 	s.leaveLane(q, slot)
 	t := s.tallies.Mut(q.slot)

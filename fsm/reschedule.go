@@ -15,7 +15,7 @@ func (s *State) reschedule(op *Reschedule) Outcome {
 	}
 	slot := f.message
 	m := s.messages.Get(slot)
-	if m.state != StateScheduled && m.state != StateReady && m.state != StateRetrying {
+	if s.isDead(slot) || m.state != StateScheduled && m.state != StateReady && m.state != StateRetrying {
 		return refuse(FailedPrecondition, FieldTaskID, 0)
 	}
 	q := s.queues[m.queue]

@@ -38,6 +38,7 @@ type restorer struct {
 	leased []leased // by lease
 	held   []int32  // messages that are out or retrying: they hold their lanes
 	dead   []int32
+	moved  int // messages that need a move
 	// Of the KV: values by message id, and where a sweep stood.
 	valueOf table.Index
 	sweep   struct {
@@ -77,6 +78,9 @@ func (rs *restorer) run() error {
 		{sectionSessions, rs.sessions},
 		{sectionOrder, rs.order},
 		{sectionTasks, rs.taskTotals},
+		{sectionMoves, rs.moves},
+		{sectionStays, rs.stays},
+		{sectionDeadQueues, rs.deadQueues},
 		{sectionKV, rs.kv},
 		{sectionKVValues, rs.kvValues},
 		{sectionKVKeys, rs.kvKeys},
@@ -224,7 +228,7 @@ func (rs *restorer) messages() {
 			f.fail("message %s after %s", m.id, last)
 		case m.state < StateScheduled || m.state > StateDead || m.state == StateDone:
 			f.fail("message %s is in state %d", m.id, m.state)
-		case m.priority > MaxPriority || m.flags&^(flagPushed|flagCancelled) != 0 ||
+		case m.priority > MaxPriority || m.flags&^(flagPushed|flagCancelled|flagMoved) != 0 ||
 			m.flags&flagCancelled != 0 && m.state != StateLeased || m.place > s.places || !validBlob(m.bits, blob):
 			f.fail("message %s has fields out of range", m.id)
 		}
@@ -321,13 +325,14 @@ func (rs *restorer) side(slot int32) {
 func (rs *restorer) enter(q *queue, slot int32) {
 	s := rs.s
 	m, t := s.messages.Get(slot), s.tallies.Mut(q.slot)
-	if m.bits&hasTask != 0 && m.flags&flagCancelled == 0 && s.alive(m) {
-		if other, ok := s.findTask(q, s.taskText(m)); ok {
-			rs.f.fail("messages %s and %s have the same task id", s.messages.Get(other).id, m.id)
-			return
-		}
+	if m.flags&flagMoved != 0 { // in whose task's name it stands its move says
+		s.byID.Insert(hashID(m.id), slot)
+		rs.moved++
+	} else if rs.unique(q, slot) {
+		s.indexMessage(slot)
+	} else {
+		return
 	}
-	s.indexMessage(q, slot)
 	s.groupCount++
 	if m.state != StateDead {
 		t.bytes += int64(s.arena.Size(m.body))
@@ -353,6 +358,19 @@ func (rs *restorer) enter(q *queue, slot int32) {
 		t.dead++
 		rs.dead = append(rs.dead, slot)
 	}
+}
+
+// unique says whether the task of a message that has been read is no other's in the queue that names it.
+func (rs *restorer) unique(q *queue, slot int32) bool {
+	s := rs.s
+	m := s.messages.Get(slot)
+	if m.bits&hasTask != 0 && m.flags&flagCancelled == 0 && s.alive(m) {
+		if other, ok := s.findTask(q, s.taskText(m)); ok {
+			rs.f.fail("messages %s and %s have the same task id", s.messages.Get(other).id, m.id)
+			return false
+		}
+	}
+	return true
 }
 
 // link makes the lists: ready messages by place, leases by position, dead letters by time.
@@ -390,6 +408,7 @@ func (rs *restorer) link() {
 	for _, slot := range rs.dead {
 		q := s.queues[s.messages.Get(slot).queue]
 		s.linkDead(q, slot)
+		s.indexDead(q, slot, false)
 		s.clockFix(clockDead, q)
 	}
 	rs.ready, rs.leased, rs.dead = nil, nil, nil

@@ -182,12 +182,12 @@ func (s *State) resultTask(id ID) (task ID, ok bool) {
 }
 
 // resultOf is the result that a message's task has already, none if it has not.
-func (s *State) resultOf(q *queue, m *message) int32 {
+func (s *State) resultOf(m *message) int32 {
 	if sl, ok := s.findResult(m.id); ok {
 		return sl
 	}
 	if m.bits&hasTask != 0 {
-		h := s.taskHash(q, m)
+		h := s.taskHash(s.queues[m.queue], m)
 		if sl, ok := s.findResultTask(&h); ok {
 			return sl
 		}
@@ -252,13 +252,16 @@ func (s *State) pushResult(op *PushResult) (o Outcome) {
 // pushOn records a pushed result of a task that has a message.
 func (s *State) pushOn(slot int32, op *PushResult) Outcome {
 	m := s.messages.Get(slot)
-	q := s.queues[m.queue]
+	q := s.home(m)
+	if q == nil {
+		return refuse(NotFound, FieldTaskID, 0)
+	}
 	var sd *side
 	if m.side != none {
 		sd = s.sides.Get(m.side)
 	}
 	sl := s.record(q, m, sd, op.Kind, &op.Result, 0, ID{})
-	if m.state != StateLeased && sd != nil && (sd.end == endExpiry || sd.end == endRelease) {
+	if m.state != StateLeased && m.flags&flagMoved == 0 && sd != nil && (sd.end == endExpiry || sd.end == endRelease) {
 		// The work may be done all the same: its late ack gets this result.
 		r := s.results.Mut(sl)
 		r.lease = sd.lease
@@ -266,7 +269,7 @@ func (s *State) pushOn(slot int32, op *PushResult) Outcome {
 	}
 	s.tellTask(q, m)
 	o := Outcome{ID: m.id}
-	if m.state == StateLeased || m.state == StateDead {
+	if m.state == StateLeased || m.state == StateDead || m.flags&flagMoved != 0 {
 		s.messages.Mut(slot).flags |= flagPushed
 		return o
 	}

@@ -20,6 +20,10 @@ const (
 
 	sectionOrder uint8 = 20 // what an ordered or limited queue has beyond, by number
 	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
+
+	sectionMoves      uint8 = 30 // by the message's id
+	sectionStays      uint8 = 31 // dead letters that could not be moved, by id
+	sectionDeadQueues uint8 = 32 // what queues have of dead-letter queues, by number, unless it is all nothing
 )
 
 // WriteTo writes the snapshot: versioned, checksummed, streamed in canonical order. It returns the bytes written.
@@ -75,6 +79,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	for _, slot := range queues {
 		v.writeTaskTotals(f, slot)
 	}
+	v.writeDead(f, queues)
 	v.writeKV(f)
 	v.writeBatches(f)
 	v.writeSchedules(f)

@@ -18,6 +18,7 @@ const (
 	ownWorker                    // worker.text
 	ownLane                      // lane.key
 
+	ownMove    uint64 = 30 // move.history
 	ownKVKey   uint64 = 60 // kvKey.key
 	ownKVValue uint64 = 61 // kvValue.blob
 	ownHook    uint64 = 62 // hook.keys
@@ -59,6 +60,14 @@ type State struct {
 	lastQueue     *queue             // the last one found by name
 	groupCount    int64              // live messages and dead letters
 	orderedQueues int                // queues that are fifo or per_key
+
+	moves       table.Pages[move]
+	moveID      table.Index  // id of a moved message → move
+	moveOld     table.Index  // its id where it died → move
+	deadGroups  []*deadGroup // local, as all that lists dead letters
+	freeGroups  []int32      // slots in it
+	deadGroupIx table.Index  // (queue, reason, kind) → slot in it
+	deadNamers  int64        // queues that name a dead-letter queue
 
 	workers    table.Pages[worker]
 	workerIdx  table.Index
@@ -105,16 +114,17 @@ type State struct {
 	pendingKeys int64
 
 	// scratch
-	scratchFx Effects
-	outcome   Outcome
-	dec       Decoder
-	op        opScratch
-	meta      []byte
-	hist      []byte
-	policyBuf RetryPolicy
-	callback  Message
-	cmpLess   [clocks]func(a, b int32) bool
-	moved     movedFuncs
+	scratchFx  Effects
+	outcome    Outcome
+	dec        Decoder
+	op         opScratch
+	meta       []byte
+	hist       []byte
+	policyBuf  RetryPolicy
+	callback   Message
+	cmpLess    [clocks]func(a, b int32) bool
+	moved      movedFuncs
+	deadBefore func(a, b int32) bool // deadLess
 
 	template    Message // of the schedule that is fired
 	templateDec Decoder
@@ -140,6 +150,7 @@ type opScratch struct {
 	deadRequeue DeadRequeue
 	deadDelete  DeadDelete
 	deadPurge   DeadPurge
+	deadEdit    DeadEdit
 	checkpoint  Checkpoint
 	kvDelete    KVDelete
 	batchCreate BatchCreate
@@ -153,6 +164,7 @@ type opScratch struct {
 // New makes the empty state of a group.
 func New(group uint16) *State {
 	s := &State{group: group, lim: formatBounds(), seed: maphash.MakeSeed(), arena: arena.New()}
+	s.deadBefore = s.deadLess
 	s.moved.side = func(sl, pos int32) { s.sides.Mut(sl).heapPos = pos }
 	s.moved.released = func(slot, pos int32) { s.messages.Mut(slot).next = pos }
 	for k := range s.clocks {

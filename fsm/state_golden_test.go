@@ -74,6 +74,18 @@ func goldenRig(t testing.TB) *rig {
 	sealed = r.newBatch()
 	r.ok(&Enqueue{Queue: []byte("lost"), Messages: []Message{memberOf(sealed, "member")}})
 	r.ok(&BatchSeal{Batch: sealed})
+	r.ok(&CreateQueue{Name: []byte("origin"), Options: QueueOptions{DeadLetterQueue: "morgue", Retry: RetryPolicy{Kind: RetryFixed, MaxAttempts: 1}}})
+	for _, task := range []string{"stays", "moved", "", "edited"} {
+		r.ok(&Enqueue{Queue: []byte("origin"), Messages: []Message{{TaskID: []byte(task), Body: []byte(task), TTLMillis: 90_000}}})
+		r.ok(&Lease{Queue: []byte("origin"), Consumer: someone, Worker: []byte("w"), Max: 1, LeaseMillis: 1000})
+		r.ok(&Nack{Token: r.fx.Leases[0].Token, Error: []byte("to the morgue"), DelayMillis: -1})
+		if task == "stays" {
+			r.ok(&CreateQueue{Name: []byte("morgue")})
+		}
+	}
+	var in Info
+	r.s.Task("origin", []byte("edited"), &in)
+	r.ok(&DeadEdit{Queue: []byte("morgue"), ID: in.ID, Fields: EditBody | EditDelay, Message: Message{Body: []byte("new"), DelayMillis: 1e6}})
 	r.put(text("dead again"))
 	r.ok(&Nack{Token: r.lease1(), Permanent: true})
 	r.lease(2)

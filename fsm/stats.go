@@ -11,6 +11,7 @@ type QueueStats struct {
 
 	Ready, Scheduled, Retrying, Leased, Dead int64 // Ready counts those too that wait behind another of their key or queue
 	Blocked                                  int64 // of Ready, those that wait so
+	Moved                                    int64 // of the live ones: dead letters of other queues, moved here
 	Bytes                                    int64 // bodies, headers and other fields of live messages
 	// OldestEnqueuedAt is T of the oldest of these: the first ready message of each priority, the one that becomes due
 	// first, the one whose lease ends first; 0 if the queue holds none. Without delays, retries and long leases that is the
@@ -22,7 +23,9 @@ type QueueStats struct {
 	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, Refused, DeadDropped, TombstonesDropped int64
 	DiedByReason                                                                                          [6]int64 // by DeadReason
 	Cancelled, Rescheduled                                                                                int64
-	LeaseMillisSum                                                                                        int64 // Σ over acks of T(ack) − T(lease), ms
+	// Of what died: moved to the dead-letter queue, moved here from another queue, and not moved since that queue was missing or full.
+	MovedOut, MovedIn, Stayed int64
+	LeaseMillisSum            int64 // Σ over acks of T(ack) − T(lease), ms
 }
 
 // QueueNumber is the number of an existing queue. Numbers are never given twice.
@@ -150,6 +153,7 @@ func (s *State) Stats(n uint32) QueueStats {
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
 		Redriven: t.redriven, Refused: t.refused, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
 		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis, Cancelled: t.cancelled, Rescheduled: t.rescheduled,
+		Moved: t.moved, MovedOut: t.movedOut, MovedIn: t.movedIn, Stayed: t.stayed,
 	}
 }
 
@@ -204,6 +208,7 @@ func (s *State) Memory() Memory {
 		m.Tombstones += t.tombs
 		m.DedupKeys += t.dedups
 		q := s.queues[slot]
+		m.TableBytes += q.deadIx.bytes() + q.movedIx.bytes()
 		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes()
 	}
 	m.Garbage = int64(s.messages.Len()) - m.Messages - m.Dead
@@ -212,6 +217,11 @@ func (s *State) Memory() Memory {
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
 		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.lanes.Bytes() + s.laneIx.Bytes() +
-		s.schedules.Bytes() + s.scheduleDue.Bytes()
+		s.schedules.Bytes() + s.scheduleDue.Bytes() + s.moves.Bytes() + s.moveID.Bytes() + s.moveOld.Bytes() + s.deadGroupIx.Bytes()
+	for _, g := range s.deadGroups {
+		if g != nil {
+			m.TableBytes += g.order.Bytes()
+		}
+	}
 	return m
 }

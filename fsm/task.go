@@ -47,7 +47,7 @@ func (s *State) resolve(q *queue, task []byte, strict bool) found {
 				f.result = sl
 			}
 		}
-		if sl, ok := s.findTomb(id); ok {
+		if sl, ok := s.findTomb(id); ok && s.tombs.Get(sl).outcome() != tombClosed {
 			if t := s.tombs.Get(sl); (q == nil || t.queue == q.slot) && (!strict || t.task == [16]byte{}) {
 				f.tomb = sl
 			}
@@ -61,10 +61,16 @@ func (s *State) resolve(q *queue, task []byte, strict bool) found {
 			f.result = sl
 		}
 	}
+	if !f.any() && !strict {
+		// A dead letter that was moved is found by the id that it had.
+		if slot, ok := s.findMoved(id); ok && (q == nil || s.homeNumber(s.messages.Get(slot)) == q.meta.number) {
+			f.message = slot
+		}
+	}
 	if f.message != none && f.result == none {
 		// A redriven task may have a result that was pushed under an id it had before.
 		if m := s.messages.Get(f.message); m.flags&flagPushed != 0 {
-			f.result = s.resultOf(s.queues[m.queue], m)
+			f.result = s.resultOf(m)
 		}
 	}
 	return f

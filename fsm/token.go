@@ -29,6 +29,15 @@ func (s *State) held(t Token) (slot int32, code Code) {
 	return slot, OK
 }
 
+// heldOrMoved is held for an operation to which a dead letter is one like any other.
+func (s *State) heldOrMoved(t Token) (slot int32, code Code) {
+	if slot, code = s.held(t); code == NotFound {
+		_, _, c := s.heldMoved(t)
+		code = lostIfKnown(c)
+	}
+	return slot, code
+}
+
 // remembered says whether the task of a message that is gone is.
 func (s *State) remembered(id ID) bool {
 	if _, ok := s.findResult(id); ok {

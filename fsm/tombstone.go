@@ -15,6 +15,7 @@ type tombstone struct {
 const (
 	tombDone      = 1
 	tombCancelled = 2
+	tombClosed    = 3 // a dead letter that was acked where it was moved to: found by its token only
 )
 
 func (t *tombstone) end() int64 { return int64(t.ends >> 8) }
@@ -29,10 +30,11 @@ func (s *State) addTomb(q *queue, m *message, lease ID, outcome uint8) {
 		t.tombsDropped++
 	}
 	sl := s.tombs.Alloc()
-	*s.tombs.Mut(sl) = tombstone{
-		id: m.id, lease: lease, task: s.taskHash(q, m),
-		ends: uint64(s.now+TombstoneMillis)<<8 | uint64(outcome), queue: q.slot,
+	tm := tombstone{id: m.id, lease: lease, ends: uint64(s.now+TombstoneMillis)<<8 | uint64(outcome), queue: q.slot}
+	if outcome != tombClosed { // which names no task
+		tm.task = s.taskHash(q, m)
 	}
+	*s.tombs.Mut(sl) = tm
 	s.linkTomb(q, sl)
 }
 

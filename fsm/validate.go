@@ -77,6 +77,9 @@ func (o *QueueOptions) Validate() (Field, error) {
 	if err := o.Retry.Validate(); err != nil {
 		return FieldRetry, err
 	}
+	if o.DeadLetterQueue != "" && !ValidQueueName([]byte(o.DeadLetterQueue)) {
+		return FieldDeadLetterQueue, fmt.Errorf("%w: dead_letter_queue %.40q is no queue name", errOptions, o.DeadLetterQueue)
+	}
 	if o.DeadOverflow > DeadDropOldest {
 		return FieldOptions, fmt.Errorf("%w: dead_overflow %d is unknown", errOptions, o.DeadOverflow)
 	}
@@ -114,7 +117,8 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 		o.DedupWindowMillis == p.DedupWindowMillis && o.DedupMaxKeys == p.DedupMaxKeys &&
 		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering &&
 		o.MaxDepth == p.MaxDepth && o.MaxBytes == p.MaxBytes && o.MaxInFlight == p.MaxInFlight &&
-		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused
+		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused &&
+		o.DeadLetterQueue == p.DeadLetterQueue
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

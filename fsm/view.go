@@ -22,6 +22,7 @@ type View struct {
 	sides     *table.View[side]
 	workers   *table.View[worker]
 	consumers *table.View[consumer]
+	moves     *table.View[move]
 	dedups    *table.View[dedupKey]
 	results   *table.View[result]
 	tombs     *table.View[tombstone]
@@ -51,7 +52,7 @@ func (s *State) View() *View {
 		metas:   make([]*queueMeta, len(s.queues)),
 		tallies: s.tallies.View(), messages: s.messages.View(), sides: s.sides.View(), workers: s.workers.View(),
 		consumers: s.consumers.View(), dedups: s.dedups.View(), results: s.results.View(), tombs: s.tombs.View(),
-		sessions: s.sessions.View(), memos: s.memos.View(), pin: s.arena.Pin(),
+		sessions: s.sessions.View(), moves: s.moves.View(), memos: s.memos.View(), pin: s.arena.Pin(),
 		kvKeys: s.kv.keys.View(), kvValues: s.kv.values.View(), hooks: s.hooks.recs.View(),
 		batches:  s.batches.recs.View(),
 		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
@@ -81,6 +82,7 @@ func (v *View) Release() {
 	v.results.Release()
 	v.tombs.Release()
 	v.sessions.Release()
+	v.moves.Release()
 	v.memos.Release()
 	v.kvKeys.Release()
 	v.kvValues.Release()

@@ -81,7 +81,7 @@ func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []
 // answer turns outcomes into the frame that the request asked for. mu is held.
 func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, leases []fsm.Leased) {
 	switch k.kind {
-	case wire.TypeEnqueue, wire.TypeDeadRequeue, wire.TypeDeadDelete:
+	case wire.TypeEnqueue, wire.TypeDeadRequeue, wire.TypeDeadDelete, wire.TypeDeadEdit:
 		c.answerEnqueued(k, st, at, out)
 		return
 	}

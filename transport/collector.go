@@ -19,6 +19,7 @@ type queueCollector struct {
 	enqueued, acked, nacked, died, expired, dups *prometheus.Desc
 	redriven, refused, deadDropped               *prometheus.Desc
 	cancelled, rescheduled                       *prometheus.Desc
+	moved, movedOut, movedIn, stayed             *prometheus.Desc
 	queues, unexported, memory, records          *prometheus.Desc
 	leading, fired                               *prometheus.Desc
 }
@@ -50,6 +51,10 @@ func newQueueCollector(s *Server) *queueCollector {
 		deadDropped: d("queue_dead_dropped_total", "Dead letters dropped because the table was full.", "queue"),
 		cancelled:   d("queue_cancelled_total", "Tasks that were cancelled.", "queue"),
 		rescheduled: d("queue_rescheduled_total", "Times that a waiting task was given another time or body.", "queue"),
+		moved:       d("queue_dead_moved_here", "Live messages that are dead letters of other queues.", "queue"),
+		movedOut:    d("queue_dead_moved_total", "Messages that died and were moved to the dead-letter queue.", "queue"),
+		movedIn:     d("queue_dead_received_total", "Dead letters of other queues moved here.", "queue"),
+		stayed:      d("queue_dead_stayed_total", "Messages that died and stayed, as the dead-letter queue was missing or full.", "queue"),
 		queues:      d("queues", "Queues that exist."),
 		unexported:  d("queues_unexported", "Queues without series of their own, because there are too many."),
 		memory:      d("state_bytes", "Bytes held by the replicated state, on this node.", "part"),
@@ -64,6 +69,7 @@ func (q *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		q.pending, q.leased, q.scheduled, q.retrying, q.dead, q.bytes, q.oldest, q.results, q.resultBytes, q.dedup,
 		q.enqueued, q.acked, q.nacked, q.died, q.expired, q.dups, q.redriven, q.refused, q.deadDropped, q.cancelled, q.rescheduled,
+		q.moved, q.movedOut, q.movedIn, q.stayed,
 		q.queues, q.unexported, q.memory, q.records, q.leading, q.fired,
 	} {
 		ch <- d
@@ -142,6 +148,7 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 		{q.pending, float64(s.Ready)}, {q.leased, float64(s.Leased)}, {q.scheduled, float64(s.Scheduled)},
 		{q.retrying, float64(s.Retrying)}, {q.dead, float64(s.Dead)}, {q.bytes, float64(s.Bytes)}, {q.oldest, oldest},
 		{q.results, float64(s.Results)}, {q.resultBytes, float64(s.ResultBytes)}, {q.dedup, float64(s.DedupKeys)},
+		{q.moved, float64(s.Moved)},
 	} {
 		send(g.d, prometheus.GaugeValue, g.v)
 	}
@@ -152,6 +159,7 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 		{q.enqueued, s.Enqueued}, {q.acked, s.Acked}, {q.nacked, s.Nacked}, {q.expired, s.Expired}, {q.dups, s.Duplicates},
 		{q.redriven, s.Redriven}, {q.refused, s.Refused}, {q.deadDropped, s.DeadDropped},
 		{q.cancelled, s.Cancelled}, {q.rescheduled, s.Rescheduled},
+		{q.movedOut, s.MovedOut}, {q.movedIn, s.MovedIn}, {q.stayed, s.Stayed},
 	} {
 		send(c.d, prometheus.CounterValue, float64(c.v))
 	}

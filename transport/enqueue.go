@@ -203,7 +203,7 @@ func (c *conn) setOutcome(w *wire.Outcome, k *call, st *fsm.State, o *fsm.Outcom
 	if i < len(k.tasks) {
 		w.TaskID = k.tasks[i]
 	}
-	if o.Duplicate || k.kind == wire.TypeDeadRequeue {
+	if o.Duplicate || k.kind == wire.TypeDeadRequeue || k.kind == wire.TypeDeadEdit {
 		// The first one's task id, not the repeat's; and a redriven message keeps its own.
 		var in fsm.Info
 		if st.Task("", c.text[n:], &in) {

@@ -65,6 +65,7 @@ var requests = map[wire.Type]func(*conn, wire.Raw) bool{
 	wire.TypeDeadGet:         (*conn).deadGet,
 	wire.TypeDeadRequeue:     (*conn).deadIDs,
 	wire.TypeDeadDelete:      (*conn).deadIDs,
+	wire.TypeDeadEdit:        (*conn).deadEdit,
 	wire.TypeClusterStatus:   (*conn).clusterStatus,
 	wire.TypeClusterVerify:   (*conn).clusterVerify,
 	wire.TypeClusterTransfer: (*conn).clusterTransfer,

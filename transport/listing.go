@@ -2,8 +2,6 @@ package transport
 
 import (
 	"context"
-	"strconv"
-	"strings"
 
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/wire"
@@ -40,6 +38,23 @@ func (p *page) full() bool {
 
 // exhausted ends the page: the state has looked at as many records as a call may.
 func (p *page) exhausted() { p.examined, p.more = pageExamine, true }
+
+// scanned counts bytes that were looked through as records looked at, one for each page of memory.
+func (p *page) scanned(bytes int) {
+	n := bytes >> 12
+	p.held, p.examined = min(p.held+n, pageHold), min(p.examined+n, pageExamine)
+}
+
+// takeBrief is take for what costs no more to copy than to look at.
+func (p *page) takeBrief(in *fsm.Info) {
+	if _, again := p.seen[in.ID]; again {
+		return
+	}
+	p.seen[in.ID] = struct{}{}
+	p.tasks = append(p.tasks, taskOf(in, false))
+	p.bytes += len(in.Error) + frameOverhead
+	p.held = min(p.held+1, pageHold)
+}
 
 func (p *page) take(in *fsm.Info) {
 	if _, again := p.seen[in.ID]; again {
@@ -102,59 +117,6 @@ func (c *conn) peek(raw wire.Raw) bool {
 	})
 }
 
-// deadList lists dead letters by the time they died, filtered.
-func (c *conn) deadList(raw wire.Raw) bool {
-	req := new(wire.DeadList)
-	if ok, alive := taken(c, raw, req, (*wire.DeadList).Validate); !ok {
-		return alive
-	}
-	at, after := req.Since, fsm.ID{}
-	if req.After != "" {
-		var ok bool
-		if at, after, ok = parseCursor(req.After); !ok {
-			return c.fault(raw.Tag, wire.Invalid("after", "%.64q is no cursor: the one of an earlier page would be right", req.After))
-		}
-	}
-	limit := int(req.Limit)
-	if limit == 0 {
-		limit = pageDefault
-	}
-	return c.list(raw.Tag, req.Queue, req.Stale, limit, func(st *fsm.State, n uint32, p *page) string {
-		partialAt, partial := st.Dead(n, at, after, func(in *fsm.Info) bool {
-			if p.full() {
-				p.more = true
-				return false
-			}
-			if !p.room() {
-				return false
-			}
-			at, after = in.EndedAt, in.ID
-			if (req.Reason == "" || reasons[in.Reason] == req.Reason) && (req.Kind == "" || string(in.Kind) == req.Kind) && in.EndedAt >= req.Since {
-				p.take(in)
-			}
-			return true
-		})
-		if !partial.IsZero() {
-			at, after = partialAt, partial
-			p.exhausted()
-		}
-		return strconv.FormatInt(at, 10) + "." + after.String()
-	})
-}
-
-func parseCursor(s string) (at int64, id fsm.ID, ok bool) {
-	a, b, ok := strings.Cut(s, ".")
-	if !ok {
-		return 0, id, false
-	}
-	at, err := strconv.ParseInt(a, 10, 64)
-	if err != nil {
-		return 0, id, false
-	}
-	id, err = fsm.ParseID(b)
-	return at, id, err == nil
-}
-
 // list runs a listing: walk looks at records until the page or the hold is full, and gives the cursor.
 func (c *conn) list(tag uint64, queue string, stale bool, limit int, walk func(*fsm.State, uint32, *page) string) bool {
 	return c.slowly(tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
@@ -190,69 +152,4 @@ func (c *conn) list(tag uint64, queue string, stale bool, limit int, walk func(*
 		}
 		return wire.TypeTasks, rep, nil
 	})
-}
-
-func (c *conn) deadGet(raw wire.Raw) bool {
-	req := new(wire.DeadGet)
-	if ok, alive := taken(c, raw, req, (*wire.DeadGet).Validate); !ok {
-		return alive
-	}
-	id, err := fsm.ParseID(req.ID)
-	if err != nil {
-		return c.fault(raw.Tag, wire.Invalid("id", "%v", err))
-	}
-	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
-		if f := e.takeTurn(ctx, req.Stale); f != nil {
-			return 0, nil, f
-		}
-		rep := new(wire.TaskIs)
-		known, found := false, false
-		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {
-			var n uint32
-			if n, known = st.QueueNumber(wire.View(req.Queue)); !known {
-				return
-			}
-			var in fsm.Info
-			if found = st.DeadLetter(n, id, &in); found {
-				rep.Task = taskOf(&in, true)
-			}
-		})
-		switch {
-		case f != nil:
-			return 0, nil, f
-		case !known:
-			return 0, nil, noQueue(req.Queue)
-		case !found:
-			return 0, nil, wire.NewFault(wire.CodeNotFound, "queue %q has no dead letter %s", req.Queue, req.ID)
-		}
-		rep.At = at
-		return wire.TypeTaskIs, rep, nil
-	})
-}
-
-// deadIDs requeues or deletes dead letters, each with its own outcome.
-func (c *conn) deadIDs(raw wire.Raw) bool {
-	var req wire.DeadIDs
-	if ok, alive := taken(c, raw, &req, (*wire.DeadIDs).Validate); !ok {
-		return alive
-	}
-	request, f := c.request(req.Request)
-	if f != nil {
-		return c.fault(raw.Tag, f)
-	}
-	ids := make([]fsm.ID, len(req.IDs))
-	for i, s := range req.IDs {
-		id, err := fsm.ParseID(s)
-		if err != nil {
-			return c.fault(raw.Tag, wire.Invalid("ids", "id %d: %v", i, err))
-		}
-		ids[i] = id
-	}
-	var op fsm.Op = &fsm.DeadRequeue{Request: request, Queue: wire.View(req.Queue), IDs: ids}
-	if raw.Type == wire.TypeDeadDelete {
-		op = &fsm.DeadDelete{Request: request, Queue: wire.View(req.Queue), IDs: ids}
-	}
-	k := c.prepare(raw.Tag, raw.Type, op)
-	k.queue, k.count = req.Queue, len(ids)
-	return true
 }

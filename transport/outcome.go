@@ -31,6 +31,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldDedupKey: "dedup_key", fsm.FieldDelay: "delay_ms", fsm.FieldTTL: "ttl_ms", fsm.FieldTimeout: "timeout_ms",
 	fsm.FieldRetry: "retry", fsm.FieldLease: "lease_ms", fsm.FieldMax: "max", fsm.FieldWorker: "worker",
 	fsm.FieldRequest: "request", fsm.FieldResult: "result", fsm.FieldThen: "then", fsm.FieldOptions: "options",
+	fsm.FieldDeadLetterQueue: "dead_letter_queue", fsm.FieldEdit: "fields",
 	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
 	fsm.FieldKVKeys: "keys_if_undelivered", fsm.FieldKV: "key",
 	fsm.FieldOrdering: "ordering", fsm.FieldDepth: "max_depth", fsm.FieldBytes: "max_bytes",
@@ -50,6 +51,9 @@ func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {
 		f = wire.TooLarge(named(o.Field, "body"), "longer than the limit of %d bytes", o.Limit)
 	case fsm.NotFound:
 		f = wire.NewFault(wire.CodeNotFound, "%s", notFound(k, o))
+		if o.Field == fsm.FieldOrigin {
+			f.Field = "origin"
+		}
 	case fsm.AlreadyExists:
 		f = exists(k, o)
 		if o.HasResult && st != nil {
@@ -102,7 +106,10 @@ func notFound(k *call, o *fsm.Outcome) string {
 			return "then: a queue named there does not exist; nothing was acked and the lease stays"
 		}
 		return "no message has this token: it was deleted or purged, or ended longer ago than ends are remembered"
-	case wire.TypeDeadRequeue, wire.TypeDeadDelete:
+	case wire.TypeDeadRequeue, wire.TypeDeadDelete, wire.TypeDeadEdit:
+		if o.Field == fsm.FieldOrigin {
+			return "the queue that it came from was deleted: the dead letter stays"
+		}
 		if o.Field != fsm.FieldQueue {
 			return fmt.Sprintf("queue %q has no such dead letter", k.queue)
 		}
@@ -150,6 +157,9 @@ func full(k *call, o *fsm.Outcome) string {
 	if k.queue == "" {
 		q = "a queue"
 	}
+	if k.kind == wire.TypeDeadRequeue || k.kind == wire.TypeDeadEdit {
+		q = "the dead letter stays: the queue that it came from"
+	}
 	switch o.Field {
 	case fsm.FieldDead:
 		return fmt.Sprintf("%s holds %d dead letters, its max_dead: requeue or delete some, or raise it", q, o.Limit)
@@ -195,6 +205,8 @@ func precondition(k *call, o *fsm.Outcome) string {
 		return "the task has ended: it is done or dead, and has one end"
 	case k.kind == wire.TypeTaskReschedule:
 		return "the task does not wait: it is out, or has ended; only one that is scheduled, pending or retrying can be changed"
+	case o.Field == fsm.FieldOut:
+		return "a worker has the dead letter: its lease must end first"
 	case k.kind == wire.TypeLease:
 		return "the messages that this request was given are not leased to it any more"
 	case o.Field == fsm.FieldOrdering:

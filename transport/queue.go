@@ -11,7 +11,7 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 	q := fsm.QueueOptions{
 		LeaseMillis: o.LeaseMillis, Retry: retryOf(o.Retry), MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis,
 		DedupWindowMillis: o.DedupWindowMillis, DedupMaxKeys: o.DedupMaxKeys, ResultTTLMillis: o.ResultTTLMillis,
-		MaxResultsBytes: o.MaxResultsBytes,
+		MaxResultsBytes: o.MaxResultsBytes, DeadLetterQueue: o.DeadLetterQueue,
 	}
 	if o.DeadOverflow == wire.DeadDropOldest {
 		q.DeadOverflow = fsm.DeadDropOldest
@@ -37,7 +37,7 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	q := wire.QueueOptions{
 		LeaseMillis: o.LeaseMillis, Retry: wireRetry(o.Retry), MaxDead: o.MaxDead, DeadOverflow: wire.DeadRefuse,
 		DeadRetentionMillis: o.DeadRetentionMillis, DedupWindowMillis: o.DedupWindowMillis, DedupMaxKeys: o.DedupMaxKeys,
-		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes,
+		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes, DeadLetterQueue: o.DeadLetterQueue,
 	}
 	if o.DeadOverflow == fsm.DeadDropOldest {
 		q.DeadOverflow = wire.DeadDropOldest
@@ -105,7 +105,9 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 			"enqueued": s.Enqueued, "acked": s.Acked, "nacked": s.Nacked, "expired": s.Expired, "dead": s.Died,
 			"duplicates": s.Duplicates, "redriven": s.Redriven, "refused": s.Refused, "dead_dropped": s.DeadDropped,
 			"tombstones_dropped": s.TombstonesDropped, "cancelled": s.Cancelled, "rescheduled": s.Rescheduled,
+			"dead_moved": s.MovedOut, "dead_received": s.MovedIn, "dead_stayed": s.Stayed,
 		},
+		Moved: s.Moved,
 	}
 	for reason, name := range reasons {
 		if n := s.DiedByReason[reason]; n != 0 {

@@ -26,6 +26,9 @@ var reasons = map[fsm.DeadReason]string{
 	fsm.ReasonMapping:     "mapping",
 }
 
+// stays says why a dead letter is not in the dead-letter queue that its queue has.
+var stays = map[fsm.StayReason]string{fsm.StayMissing: "missing", fsm.StayFull: "full", fsm.StayHere: "dead_letter_queue"}
+
 // taskOf copies all that is known of a message out of the state.
 func taskOf(in *fsm.Info, body bool) wire.Task {
 	t := wire.Task{
@@ -35,6 +38,10 @@ func taskOf(in *fsm.Info, body bool) wire.Task {
 		Worker: string(in.Worker), Error: string(in.Error), Reason: reasons[in.Reason], Redrives: in.Redrives,
 		OriginalEnqueuedAt: in.OriginalEnqueuedAt, ContentType: string(in.ContentType), BodyBytes: int64(len(in.Body)),
 	}
+	if in.Origin != "" {
+		t.Origin, t.Held = in.Origin, statuses[in.Held]
+	}
+	t.Stay = stays[in.Stay]
 	if !in.ID.IsZero() { // else its result was pushed and no message ever came
 		t.ID = in.ID.String()
 	}

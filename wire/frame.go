@@ -455,6 +455,9 @@ type Task struct {
 	Key                Bytes     `cbor:"23,keyasint,omitempty"`
 	Body               Bytes     `cbor:"24,keyasint,omitempty"`
 	BodyBytes          int64     `cbor:"25,keyasint,omitempty"` // its size, also where a listing leaves the body out
+	Origin             string    `cbor:"40,keyasint,omitempty"` // of a dead letter that was moved to Queue: the queue where it died, which names the task
+	Held               string    `cbor:"41,keyasint,omitempty"` // of one that was moved: where it stands as a message of Queue, as Status names it
+	Stay               string    `cbor:"42,keyasint,omitempty"` // of a dead letter whose queue has a dead_letter_queue: why it is not there: missing full dead_letter_queue
 }
 
 // Attempt is one failed attempt.
@@ -479,11 +482,12 @@ type QueueOptions struct {
 
 	Ordering string `cbor:"20,keyasint,omitempty"` // "unordered" (default), "fifo" or "per_key"; changes only while the queue holds no live message
 
-	MaxDepth     int64 `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
-	MaxBytes     int64 `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
-	MaxInFlight  int64 `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
-	Paused       bool  `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
-	MaxAgeMillis int64 `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
+	MaxDepth        int64  `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
+	MaxBytes        int64  `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
+	MaxInFlight     int64  `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
+	Paused          bool   `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
+	MaxAgeMillis    int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
+	DeadLetterQueue string `cbor:"40,keyasint,omitempty"` // another queue, to which what dies here is moved; absent: it stays here
 }
 
 // QueueWrite is the body of QueueCreate and QueueSet.
@@ -545,6 +549,7 @@ type QueueInfo struct {
 	Tombstones          int64            `cbor:"15,keyasint"`
 
 	Blocked int64 `cbor:"20,keyasint,omitempty"` // of pending, those that wait behind another of their key or queue
+	Moved   int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
 }
 
 // Peek looks at live messages without leasing them.
@@ -563,7 +568,7 @@ type Tasks struct {
 	At    At     `cbor:"3,keyasint"`
 }
 
-// DeadList lists dead letters by (failed_at, id).
+// DeadList lists dead letters by (failed_at, id): those of the queue's own dead set and those that were moved to it. Reason, kind and times are indexed; text and headers are looked for in pages, so that a page may be short or empty and yet not the last.
 type DeadList struct {
 	Queue  string `cbor:"1,keyasint"`
 	Limit  int32  `cbor:"2,keyasint,omitempty"` // 1–1000, 0: 100
@@ -572,6 +577,11 @@ type DeadList struct {
 	Kind   string `cbor:"5,keyasint,omitempty"` // filter
 	Since  int64  `cbor:"6,keyasint,omitempty"` // filter: failed_at ≥, Unix ms
 	Stale  bool   `cbor:"7,keyasint,omitempty"`
+
+	Until   int64    `cbor:"8,keyasint,omitempty"`  // filter: failed_at ≤, Unix ms
+	Text    string   `cbor:"9,keyasint,omitempty"`  // filter: in the error, the task id or the body, to the letter; ≤ 256 bytes
+	Headers []Header `cbor:"10,keyasint,omitempty"` // filter: has each of these; an empty value stands for any. ≤ 8
+	Brief   bool     `cbor:"11,keyasint,omitempty"` // without body, headers and history
 }
 
 // DeadGet reads one dead letter.

@@ -45,9 +45,10 @@ func examples() []example {
 		MaxAttempts: 3, EnqueuedAt: exampleTime, DueAt: exampleTime + 1, LeaseEndsAt: exampleTime + 2, ExpiresAt: exampleTime + 3,
 		EndedAt: exampleTime + 4, Worker: "host:17:0", Error: "no route", History: []Attempt{{At: exampleTime, Number: 1, Worker: "host:17:0", Error: "no route"}},
 		Reason: "max_attempts", Redrives: 1, OriginalEnqueuedAt: exampleTime - 1, ContentType: "text/plain", Headers: headers,
-		Key: Bytes("k"), Body: Bytes("hello"), BodyBytes: 5}
+		Key: Bytes("k"), Body: Bytes("hello"), BodyBytes: 5, Origin: "orders", Held: StatusPending, Stay: "full"}
 	options := QueueOptions{LeaseMillis: 60000, Retry: schedule, MaxDead: 1000, DeadOverflow: DeadDropOldest, DeadRetentionMillis: 86400000,
-		DedupWindowMillis: 3600000, DedupMaxKeys: 5000, ResultTTLMillis: 600000, MaxResultsBytes: 1 << 20}
+		DedupWindowMillis: 3600000, DedupMaxKeys: 5000, ResultTTLMillis: 600000, MaxResultsBytes: 1 << 20,
+		DeadLetterQueue: "orders.dead"}
 	info := QueueInfo{Name: "orders", Options: QueueOptions{}, Pending: 3, Processing: 2, Bytes: 1280, OldestAgeMillis: 250,
 		Totals: map[string]int64{"enqueued": 10, "acked": 5}}
 	full := Message{Body: Bytes("hello"), TaskID: "t-1", Kind: "ship", ContentType: "text/plain", Headers: headers, Priority: ptr(uint8(0)),
@@ -119,6 +120,10 @@ func examples() []example {
 		{"peek", TypePeek, 30, &Peek{Queue: "orders", State: StatusRetrying, Limit: 5, After: "c"}},
 		{"tasks", TypeTasks, 30, &Tasks{Tasks: []Task{task, dead}, Next: "c", At: at}},
 		{"dead_list", TypeDeadList, 31, &DeadList{Queue: "orders", Limit: 5, After: "c", Reason: "max_attempts", Kind: "ship", Since: exampleTime}},
+		{"dead_list, every filter", TypeDeadList, 31, &DeadList{Queue: "orders", Since: exampleTime, Until: exampleTime + 1, Text: "no route",
+			Headers: []Header{{Name: "source", Value: ""}}, Brief: true}},
+		{"dead_edit", TypeDeadEdit, 36, &DeadEdit{Queue: "orders", ID: exampleID, Fields: []string{EditBody, EditDelay},
+			Set: Message{Body: Bytes("hello"), DelayMillis: 5000}, Request: Request{Number: 19, Low: 19}}},
 		{"dead_get", TypeDeadGet, 32, &DeadGet{Queue: "orders", ID: exampleID}},
 		{"dead_requeue", TypeDeadRequeue, 33, &DeadIDs{Queue: "orders", IDs: []string{exampleID, exampleID2}, Request: Request{Number: 15, Low: 15}}},
 		{"dead_delete", TypeDeadDelete, 34, &DeadIDs{Queue: "orders", IDs: []string{exampleID}, Request: Request{Number: 17, Low: 17}}},

@@ -34,6 +34,8 @@ const (
 	MaxFaultBytes       = 1024   // of a Fault's message
 	MaxNodeBytes        = 128    // node labels and ids
 	MaxCursorBytes      = 512    // After of listings
+	MaxDeadText         = 256    // DeadList.Text
+	MaxDeadHeaders      = 8      // DeadList.Headers
 	MaxRetrySteps       = 100    // of a schedule
 	MaxAttempts         = 1000   // of a retry policy
 	MinMultiplierMilli  = 1000   // 1.000

@@ -92,6 +92,11 @@ func (o *QueueOptions) Validate() *Fault {
 	if f != nil {
 		return f
 	}
+	if o.DeadLetterQueue != "" {
+		if f := CheckQueue("dead_letter_queue", o.DeadLetterQueue); f != nil {
+			return f
+		}
+	}
 	if o.DeadOverflow != "" && o.DeadOverflow != DeadRefuse && o.DeadOverflow != DeadDropOldest {
 		return Invalid("dead_overflow", "%.40q; %s or %s expected", o.DeadOverflow, DeadRefuse, DeadDropOldest)
 	}
@@ -108,6 +113,9 @@ func (o *QueueOptions) Validate() *Fault {
 
 // Validate judges the making or setting of a queue.
 func (q *QueueWrite) Validate() *Fault {
+	if q.Options.DeadLetterQueue != "" && q.Options.DeadLetterQueue == q.Queue {
+		return Invalid("dead_letter_queue", "%q names itself: another queue, or none, would be right", q.Queue)
+	}
 	return first(CheckQueue("queue", q.Queue), q.Options.Validate(), q.Request.Validate(1))
 }
 
@@ -138,7 +146,20 @@ func (d *DeadList) Validate() *Fault {
 	if d.Since < 0 {
 		return Invalid("since", "%d; milliseconds since 1970 expected", d.Since)
 	}
-	return first(CheckQueue("queue", d.Queue), checkRange("limit", int64(d.Limit), 0, MaxList),
+	if d.Until != 0 && d.Until < max(d.Since, 1) {
+		return Invalid("until", "%d; milliseconds since 1970 expected, since or later", d.Until)
+	}
+	if !DeadReasons[d.Reason] && d.Reason != "" {
+		return Invalid("reason", "%.40q; max_attempts, permanent, expired, overflow or mapping expected", d.Reason)
+	}
+	if len(d.Headers) > MaxDeadHeaders {
+		return Invalid("headers", "%d of them; at most %d are allowed", len(d.Headers), MaxDeadHeaders)
+	}
+	if f := checkHeaders(d.Headers); f != nil {
+		return f
+	}
+	return first(checkText("text", d.Text, 0, MaxDeadText),
+		CheckQueue("queue", d.Queue), checkRange("limit", int64(d.Limit), 0, MaxList),
 		checkText("after", d.After, 0, MaxCursorBytes), checkText("reason", d.Reason, 0, maxStatusFilter),
 		checkText("kind", d.Kind, 0, MaxKindBytes))
 }

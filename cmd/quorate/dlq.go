@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,69 +14,75 @@ import (
 
 func newDLQ(c *cli) *cobra.Command {
 	cmd := &cobra.Command{Use: "dlq", Short: "Look at dead letters and bring them back", Args: cobra.NoArgs, RunE: needsVerb}
-	cmd.AddCommand(newDLQList(c), newDLQShow(c), newDLQRequeue(c), newDLQDelete(c), newDLQPurge(c))
+	cmd.AddCommand(newDLQList(c), newDLQShow(c), newDLQRequeue(c), newDLQDelete(c), newDLQPurge(c),
+		newDLQExport(c))
 	return cmd
 }
 
 // deadFilter selects dead letters.
-type deadFilter struct{ kind, reason, since string }
+type deadFilter struct {
+	kind, reason, since, until, text string
+	headers                          []string
+}
 
 func (f *deadFilter) bind(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.StringVar(&f.kind, "kind", "", "only this task type")
 	fl.StringVar(&f.reason, "reason", "", "only this reason: max_attempts, permanent, expired, overflow or mapping")
 	fl.StringVar(&f.since, "since", "", "only those that died since: a time (RFC 3339) or how long ago (2h)")
+	fl.StringVar(&f.until, "until", "", "only those that died until: a time (RFC 3339) or how long ago (2h)")
+	fl.StringVar(&f.text, "text", "", "only those with this text in the error, the task id or the body")
+	fl.StringArrayVar(&f.headers, "header", nil, "only those with this header: name, or name=value; may be given more than once")
 }
 
-func (f *deadFilter) options() (client.DeadOptions, error) {
-	o := client.DeadOptions{Kind: f.kind, Reason: f.reason}
+func (f *deadFilter) options() (o client.DeadOptions, err error) {
+	o = client.DeadOptions{Kind: f.kind, Reason: f.reason, Text: f.text}
 	switch f.reason {
 	case "", "max_attempts", "permanent", "expired", "overflow", "mapping":
 	default:
 		return o, usagef("--reason is %q, want max_attempts, permanent, expired, overflow or mapping", f.reason)
 	}
-	if f.since == "" {
-		return o, nil
+	for _, h := range f.headers {
+		name, value, _ := strings.Cut(h, "=")
+		o.Headers = append(o.Headers, client.Header{Name: name, Value: value})
 	}
-	if t, err := time.Parse(time.RFC3339, f.since); err == nil {
-		o.Since = t
-		return o, nil
+	if o.Since, err = timeOrAgo("--since", f.since); err != nil {
+		return o, err
 	}
-	ms, err := parseMillis(f.since)
-	if err != nil {
-		return o, usagef("--since is %q, want a time such as 2026-12-24T18:00:00Z or a duration such as 2h", f.since)
-	}
-	o.Since = time.Now().Add(-time.Duration(ms) * time.Millisecond)
-	return o, nil
+	o.Until, err = timeOrAgo("--until", f.until)
+	return o, err
 }
 
-// each calls f for every dead letter that passes the filter, at most limit of them (0: all).
-func eachDead(ctx context.Context, cl *client.Client, queue string, o client.DeadOptions, limit int, f func([]client.Task) error) error {
-	left := limit
-	for {
-		o.Limit = 1000
-		if limit > 0 {
-			o.Limit = min(left, 1000)
-		}
-		ts, next, err := cl.DeadLetters(ctx, queue, o)
-		if err != nil {
-			return err
-		}
-		if err := f(ts); err != nil {
-			return err
-		}
-		left -= len(ts)
-		if next == "" || limit > 0 && left <= 0 {
-			return nil
-		}
-		o.After = next
+// timeOrAgo reads a time, or how long ago it was.
+func timeOrAgo(flag, s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
 	}
+	if t, err := time.Parse(time.RFC3339, s); err == nil {
+		return t, nil
+	}
+	ms, err := parseMillis(s)
+	if err != nil {
+		return time.Time{}, usagef("%s is %q, want a time such as 2026-12-24T18:00:00Z or a duration such as 2h", flag, s)
+	}
+	return time.Now().Add(-time.Duration(ms) * time.Millisecond), nil
 }
+
+var errEnough = errors.New("enough")
 
 func newDLQList(c *cli) *cobra.Command {
 	var filter deadFilter
 	var limit int
-	cmd := &cobra.Command{Use: "list QUEUE", Short: "List dead letters, oldest first", Args: cobra.ExactArgs(1)}
+	cmd := &cobra.Command{
+		Use:   "list QUEUE",
+		Short: "List dead letters, oldest first",
+		Long: `List the dead letters of a queue by the time they died: those of its own dead set, and those that other queues have
+moved to it because it is their dead-letter queue (ORIGIN says from where).
+
+Reason, kind and times are looked up in an index. Text and headers are looked for one by one.`,
+		Example: "  quorate dlq list orders --reason expired --since 2h\n  quorate dlq list orders --text 'no route' --header source=web",
+		Args:    cobra.ExactArgs(1),
+	}
 	filter.bind(cmd)
 	cmd.Flags().IntVar(&limit, "limit", 100, "how many; 0 is all")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -82,13 +90,19 @@ func newDLQList(c *cli) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if limit < 0 {
+			return usagef("--limit is %d, want 1 or more, or 0 for all", limit)
+		}
 		return c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 			var all []client.Task
-			err := eachDead(ctx, cl, args[0], o, limit, func(ts []client.Task) error {
-				all = append(all, ts...)
+			o.Limit = min(limit, 1000)
+			err := cl.EachDead(ctx, args[0], o, func(t *client.Task) error {
+				if all = append(all, *t); len(all) == limit {
+					return errEnough
+				}
 				return nil
 			})
-			if err != nil {
+			if err != nil && !errors.Is(err, errEnough) {
 				return err
 			}
 			if c.asJSON() {
@@ -96,9 +110,9 @@ func newDLQList(c *cli) *cobra.Command {
 			}
 			rows := make([][]string, 0, len(all))
 			for _, t := range all {
-				rows = append(rows, []string{t.ID, t.Reason, fmt.Sprint(t.Attempts), timestamp(t.EndedAt), t.Kind, excerpt([]byte(t.Error))})
+				rows = append(rows, []string{t.ID, t.Reason, fmt.Sprint(t.Attempts), fmt.Sprint(t.Redrives), timestamp(t.EndedAt), t.Origin, t.Kind, excerpt([]byte(t.Error))})
 			}
-			return c.table([]string{"ID", "REASON", "ATTEMPTS", "FAILED", "KIND", "ERROR"}, rows)
+			return c.table([]string{"ID", "REASON", "ATTEMPTS", "REDRIVES", "FAILED", "ORIGIN", "KIND", "ERROR"}, rows)
 		})(cmd, args)
 	}
 	return cmd
@@ -119,135 +133,13 @@ func newDLQShow(c *cli) *cobra.Command {
 	}
 }
 
-// idsOrAll checks that either ids or --all were given.
-func idsOrAll(cmd *cobra.Command, args []string, all bool) error {
-	switch {
-	case len(args) < 1:
-		return usagef("name the queue: %s", cmd.UseLine())
-	case all && len(args) > 1:
-		return usagef("give ids or --all, not both")
-	case !all && len(args) < 2:
-		return usagef("name the ids, or give --all")
-	}
-	return nil
-}
-
-func newDLQRequeue(c *cli) *cobra.Command {
-	var filter deadFilter
-	var all bool
-	cmd := &cobra.Command{
-		Use:   "requeue QUEUE [ID…]",
-		Short: "Make dead letters live again, with fresh attempts and new ids",
-	}
-	filter.bind(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "every dead letter that passes the filters")
-	cmd.Args = func(cmd *cobra.Command, args []string) error { return idsOrAll(cmd, args, all) }
-	cmd.RunE = c.deadVerb(&filter, &all, func(ctx context.Context, cl *client.Client, queue string, ids []string) (int, error) {
-		rs, errs := cl.Requeue(ctx, queue, ids...)
-		var first error
-		n := 0
-		for i, err := range errs {
-			if err != nil {
-				fmt.Fprintf(c.stderr, "quorate: %s: %v\n", ids[i], err)
-				if first == nil {
-					first = err
-				}
-				continue
-			}
-			n++
-			if c.asJSON() {
-				if err := c.jsonLine(map[string]any{"id": ids[i], "new_id": rs[i].ID}); err != nil {
-					return n, err
-				}
-			} else {
-				fmt.Fprintf(c.stdout, "%s is now %s\n", ids[i], rs[i].ID)
-			}
-		}
-		return n, first
-	})
-	return cmd
-}
-
-func newDLQDelete(c *cli) *cobra.Command {
-	var filter deadFilter
-	var all bool
-	cmd := &cobra.Command{Use: "delete QUEUE [ID…]", Short: "Delete dead letters"}
-	filter.bind(cmd)
-	cmd.Flags().BoolVar(&all, "all", false, "every dead letter that passes the filters")
-	cmd.Args = func(cmd *cobra.Command, args []string) error { return idsOrAll(cmd, args, all) }
-	cmd.RunE = c.deadVerb(&filter, &all, func(ctx context.Context, cl *client.Client, queue string, ids []string) (int, error) {
-		var first error
-		n := 0
-		for i, err := range cl.DeleteDead(ctx, queue, ids...) {
-			if err != nil {
-				fmt.Fprintf(c.stderr, "quorate: %s: %v\n", ids[i], err)
-				if first == nil {
-					first = err
-				}
-				continue
-			}
-			n++
-			if err := c.oneDeleted(ids[i]); err != nil {
-				return n, err
-			}
-		}
-		return n, first
-	})
-	return cmd
-}
-
-func (c *cli) oneDeleted(id string) error {
-	if c.asJSON() {
-		return c.jsonLine(map[string]any{"id": id, "deleted": true})
-	}
-	fmt.Fprintf(c.stdout, "%s deleted\n", id)
-	return nil
-}
-
-// deadVerb runs f over the given ids, or over all that pass the filter, at most 1,000 at a time. Those that fail are
-// said and the others go on; the first failure gives the exit code.
-func (c *cli) deadVerb(filter *deadFilter, all *bool, f func(ctx context.Context, cl *client.Client, queue string, ids []string) (int, error)) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, args []string) error {
-		o, err := filter.options()
-		if err != nil {
-			return err
-		}
-		return c.with(func(ctx context.Context, cl *client.Client, args []string) error {
-			queue, ids := args[0], args[1:]
-			if *all {
-				ids = nil
-				err := eachDead(ctx, cl, queue, o, 0, func(ts []client.Task) error {
-					for _, t := range ts {
-						ids = append(ids, t.ID)
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-			}
-			var first error
-			done := 0
-			for from := 0; from < len(ids); from += 1000 {
-				n, err := f(ctx, cl, queue, ids[from:min(from+1000, len(ids))])
-				done += n
-				if first == nil {
-					first = err
-				}
-			}
-			if first != nil {
-				return &exitError{code: codeOf(first), err: fmt.Errorf("%d of %d failed", len(ids)-done, len(ids))}
-			}
-			return nil
-		})(cmd, args)
-	}
-}
-
 func newDLQPurge(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "purge QUEUE",
 		Short: "Delete every dead letter of a queue",
-		Args:  cobra.ExactArgs(1),
+		Long: `Delete every dead letter of a queue: its own dead set at once, then those that other queues have moved to it, but for
+those that a worker has. Messages that were enqueued in it stay.`,
+		Args: cobra.ExactArgs(1),
 		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 			n, err := cl.PurgeDead(ctx, args[0])
 			if err != nil {

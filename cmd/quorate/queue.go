@@ -34,7 +34,7 @@ func needsVerb(cmd *cobra.Command, _ []string) error {
 // queueFlags are a queue's options as flags.
 type queueFlags struct {
 	lease, deadRetention, dedupWindow, resultTTL millis
-	retry, deadOverflow, ordering                string
+	retry, deadOverflow, ordering, deadQueue     string
 	maxDead, dedupMaxKeys, maxResultsBytes       int64
 	maxDepth, maxBytes, maxInFlight              int64
 	maxAge                                       millis
@@ -47,6 +47,7 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Int64Var(&f.maxDead, "max-dead", 0, "dead letters kept (default 1000000)")
 	fl.StringVar(&f.deadOverflow, "dead-overflow", "", "when max-dead is reached: refuse enqueues, or drop_oldest dead letter (default refuse)")
 	fl.Var(&f.deadRetention, "dead-letter-retention", "how long dead letters are kept (default 720h)")
+	fl.StringVar(&f.deadQueue, "dead-letter-queue", "", "move what dies here to this queue, as messages that can have workers (default: it stays here)")
 	fl.Var(&f.dedupWindow, "dedup-window", "how long a dedup key is remembered (default 24h)")
 	fl.Int64Var(&f.dedupMaxKeys, "dedup-max-keys", 0, "dedup keys remembered at once; beyond it enqueues are refused (default 1000000)")
 	fl.Var(&f.resultTTL, "result-ttl", "how long results are kept (default 24h)")
@@ -80,6 +81,9 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	}
 	if given("dead-letter-retention") {
 		o.DeadRetention = f.deadRetention.duration()
+	}
+	if given("dead-letter-queue") {
+		o.DeadLetterQueue = f.deadQueue
 	}
 	if given("dedup-window") {
 		o.DedupWindow = f.dedupWindow.duration()
@@ -179,7 +183,7 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"dead_letter_retention_ms": o.DeadRetention.Milliseconds(), "dedup_window_ms": o.DedupWindow.Milliseconds(),
 		"dedup_max_keys": o.DedupMaxKeys, "result_ttl_ms": o.ResultTTL.Milliseconds(), "max_results_bytes": o.MaxResultsBytes,
 		"ordering": o.Ordering, "max_depth": o.MaxDepth, "max_bytes": o.MaxBytes, "max_in_flight": o.MaxInFlight,
-		"max_age_ms": o.MaxAge.Milliseconds(), "paused": o.Paused,
+		"max_age_ms": o.MaxAge.Milliseconds(), "paused": o.Paused, "dead_letter_queue": o.DeadLetterQueue,
 	}
 }
 
@@ -188,7 +192,7 @@ func statsJSON(q client.QueueInfo) map[string]any {
 		"pending": q.Pending, "blocked": q.Blocked, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
-		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "counters": q.Totals,
+		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "counters": q.Totals, "moved": q.Moved,
 	}
 }
 
@@ -239,7 +243,7 @@ func newQueueShow(c *cli) *cobra.Command {
 			return c.fields("name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
-				"ordering", o.Ordering, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
+				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
 				"max-in-flight", limit(o.MaxInFlight), "max-age", o.MaxAge.String(), "paused", fmt.Sprint(o.Paused))
 		}),
 	}
@@ -298,7 +302,7 @@ func (c *cli) printStats(q client.QueueInfo, line bool) error {
 		return c.json(statsJSON(q))
 	}
 	pairs := []string{"queue", q.Name, "pending", fmt.Sprint(q.Pending), "processing", fmt.Sprint(q.Processing), "scheduled", fmt.Sprint(q.Scheduled),
-		"retrying", fmt.Sprint(q.Retrying), "dead", fmt.Sprint(q.Dead), "bytes", fmt.Sprint(q.Bytes), "oldest", q.OldestAge.String(),
+		"retrying", fmt.Sprint(q.Retrying), "dead", fmt.Sprint(q.Dead), "moved here", count(q.Moved), "bytes", fmt.Sprint(q.Bytes), "oldest", q.OldestAge.String(),
 		"results", fmt.Sprint(q.Results), "result bytes", fmt.Sprint(q.ResultBytes), "dedup keys", fmt.Sprint(q.DedupKeys),
 		"average processing", q.AvgProcessing.String()}
 	names := make([]string, 0, len(q.Totals))

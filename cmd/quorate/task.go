@@ -42,7 +42,7 @@ func (c *cli) printTask(t client.Task) error {
 	if c.asJSON() {
 		return c.json(taskJSON(t))
 	}
-	err := c.fields("id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "kind", t.Kind, "status", t.Status,
+	err := c.fields("id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "origin", t.Origin, "held", t.Held, "not moved", t.Stay, "kind", t.Kind, "status", t.Status,
 		"attempts", fmt.Sprintf("%d of %d", t.Attempts, t.MaxAttempts), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
 		"redrives", count(t.Redrives), "enqueued", timestamp(t.EnqueuedAt), "due", timestamp(t.DueAt), "lease ends", timestamp(t.LeaseEndsAt),
 		"expires", timestamp(t.ExpiresAt), "ended", timestamp(t.EndedAt), "body", excerpt(t.Body))
@@ -88,6 +88,9 @@ func taskJSON(t client.Task) map[string]any {
 	set("failed_at", stamp(t.EndedAt), t.Status == "dead")
 	set("ended_at", stamp(t.EndedAt), t.Status != "dead" && !t.EndedAt.IsZero())
 	set("original_created_at", stamp(t.OriginalEnqueuedAt), !t.OriginalEnqueuedAt.IsZero())
+	set("origin_queue", t.Origin, t.Origin != "")
+	set("held", t.Held, t.Held != "")
+	set("not_moved", t.Stay, t.Stay != "")
 	set("worker", t.Worker, t.Worker != "")
 	set("reason", t.Reason, t.Reason != "")
 	set("error_message", t.Error, t.Error != "" || t.Status == "dead")
