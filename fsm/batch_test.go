@@ -151,6 +151,13 @@ func TestBatchCallbackGetsThrough(t *testing.T) {
 		want string
 	}{
 		{"full of messages", func(r *rig) { r.s.lim.queueMessages, r.s.lim.groupMessages = 1, 1 }, "all done 1 1 0 0"},
+		{"at its max_depth, and paused", func(r *rig) {
+			r.ok(&SetQueue{Name: []byte("cb"), Options: QueueOptions{MaxDepth: 1, Paused: true}})
+			m := text("in the way")
+			m.DelayMillis = 1e6
+			r.ok(&Enqueue{Queue: []byte("cb"), Messages: []Message{m}})
+			r.refused(&Enqueue{Queue: []byte("cb"), Messages: []Message{m}}, QueueFull, FieldDepth)
+		}, "all done 1 1 0 0"},
 		{"ordered now, which takes no priority", func(r *rig) {
 			r.ok(&SetQueue{Name: []byte("cb"), Options: QueueOptions{Ordering: OrderFIFO}})
 		}, "all done 1 1 0 0"},
