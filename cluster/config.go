@@ -37,6 +37,7 @@ type Config struct {
 
 	ClientAddr      string // what clients dial
 	Version         string // of the binary
+	MemoryBytes     int64  // what the messages and tables may hold before enqueues are refused, at 85 %; 0: no limit
 	MaxMessageBytes int64  // largest body; 0: the group's default
 
 	Logger   *slog.Logger          // nil: silent

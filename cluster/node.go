@@ -232,6 +232,7 @@ func (n *Node) groupConfig(c group.Config) group.Config {
 	c.Logger = n.cfg.Logger.With("node", n.cfg.NodeID)
 	c.Clock = n.cfg.Clock
 	c.MaxMessageBytes = n.cfg.MaxMessageBytes
+	c.Limits.MemoryBytes = n.cfg.MemoryBytes
 	c.ClientAddr = n.clientAddr
 	c.Digests = n.digests
 	c.Fatal = n.fatal

@@ -81,6 +81,7 @@ type Limits struct {
 	CacheBytes     int64         // of the log cache; default 32 MiB
 	SnapshotBytes  int64         // of log between two snapshots; default 128 MiB
 	TrailingBytes  int64         // of log kept behind a snapshot, about; default 64 MiB
+	MemoryBytes    int64         // what the state may hold before enqueues are refused (at 85 %); 0: no limit
 	WatchdogAfter  time.Duration // how long a leader may commit nothing of what it proposed; default 10 s
 	TransferWithin time.Duration // how long Stop waits for another leader; default 2 s
 }

@@ -74,7 +74,9 @@ type Group struct {
 	digests      digests
 	timerWake    chan struct{}
 	scheduleWake chan struct{}
-	tripped      atomic.Bool // the watchdog is at it
+	tripped      atomic.Bool   // the watchdog is at it
+	crowded      atomic.Bool   // the state is near its memory limit: enqueues are refused
+	weighAt      time.Duration // when it is looked at next, on Clock.Mono; guarded by mu
 
 	stopOnce     sync.Once
 	stopErr      error

@@ -48,6 +48,12 @@ type Flusher interface{ Flush() }
 func (g *Group) Propose(ps ...*Proposal) {
 	q := &g.intake
 	for i, p := range ps {
+		if g.turnAway(p) {
+			g.Propose(ps[:i]...)
+			g.refuse(p, errMemory)
+			g.Propose(ps[i+1:]...)
+			return
+		}
 		if int64(len(p.Op)) > g.maxOp {
 			g.Propose(ps[:i]...)
 			g.refuse(p, &Error{Code: CodeTooLarge,

@@ -99,6 +99,7 @@ func (g *Group) beat() (next time.Duration) {
 		}
 	}
 	g.dispatch.unblock(now)
+	g.weigh(now)
 	serving := g.serving
 	stuck := g.stuck(now)
 	g.mu.Unlock()

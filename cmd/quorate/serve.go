@@ -71,6 +71,7 @@ func (r *resolved) node() cluster.Config {
 		GossipAddr: r.Gossip.Addr, GossipAdvertise: r.Gossip.Advertise,
 		Join: r.Gossip.Join, BootstrapExpect: int(r.Gossip.BootstrapExpect),
 		ClientAddr: r.Client.Advertise, MaxMessageBytes: r.Limits.MaxMessageBytes,
+		MemoryBytes: memoryLimit(r.Limits.MemoryBytes),
 	}
 }
 
@@ -96,7 +97,7 @@ func newDev(c *cli) *cobra.Command {
 			return usagef("%v", err)
 		}
 		fmt.Fprintf(c.stderr, "quorate %s, one node in memory: what it holds is gone when it ends. Clients: %s\n", version, addr)
-		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20}, addr, false, 1000, &declarations{}))
+		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20, MemoryBytes: memoryLimit(0)}, addr, false, 1000, &declarations{}))
 	}
 	return cmd
 }

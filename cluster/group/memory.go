@@ -1,0 +1,46 @@
+package group
+
+import (
+	"time"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// The leader's door judges how much the state holds, by the bytes that the state accounts for: bodies, results, dead letters,
+// the KV and all tables. From memoryFull percent of Limits.MemoryBytes on, enqueues are refused before they are proposed;
+// acks, nacks, deletions and all else go on, so that what is there can be worked off. It is no part of the log: the state
+// applies what was proposed, on every node.
+const (
+	memoryFull   = 85 // percent
+	memoryWeighs = 100 * time.Millisecond
+)
+
+var errMemory = &Error{Code: CodeOverloaded, Message: "the messages and tables of this node fill 85 % of limits.memory_bytes: " +
+	"wait until some are done, delete dead letters, or raise it", RetryAfter: time.Second}
+
+// accounted is how many bytes the state holds.
+func accounted(st *fsm.State) int64 {
+	m := st.Memory()
+	return m.ArenaLive + m.TableBytes + m.SessionBytes
+}
+
+// weigh looks at the state's memory, ten times a second at most. The state lock is held.
+func (g *Group) weigh(now time.Duration) {
+	if g.limits.MemoryBytes <= 0 {
+		return
+	}
+	if !g.serving { // who does not lead says so, and nothing else
+		g.crowded.Store(false)
+		return
+	}
+	if now < g.weighAt {
+		return
+	}
+	g.weighAt = now + memoryWeighs
+	g.crowded.Store(accounted(g.st) >= g.limits.MemoryBytes/100*memoryFull)
+}
+
+// turnAway says whether a proposal is refused because of memory.
+func (g *Group) turnAway(p *Proposal) bool {
+	return g.crowded.Load() && len(p.Op) > 0 && p.Op[0] == opEnqueue
+}
