@@ -92,10 +92,16 @@ func (c *Client) deadIDs(ctx context.Context, t wire.Type, queue string, ids []s
 	return recs, errs
 }
 
-// PurgeDead removes all dead letters of a queue, and tells how many: its own dead set at once, then those that were moved to it,
-// 1,000 at a time, but for those that a worker has.
+// PurgeDead removes all dead letters of a queue's own dead set at once, and tells how many. What was moved to it stays: EmptyDead
+// takes that too.
 func (c *Client) PurgeDead(ctx context.Context, queue string) (int64, error) {
-	n, err := c.purge(ctx, wire.TypeDeadPurge, queue)
+	return c.purge(ctx, wire.TypeDeadPurge, queue)
+}
+
+// EmptyDead removes all dead letters of a queue, and tells how many: its own dead set at once, then those that were moved to it,
+// 1,000 at a time, but for those that a worker has.
+func (c *Client) EmptyDead(ctx context.Context, queue string) (int64, error) {
+	n, err := c.PurgeDead(ctx, queue)
 	if err != nil {
 		return n, err
 	}

@@ -190,8 +190,8 @@ func (s *State) info(slot int32, in *Info) {
 		decodePolicy(f.retry, &in.policy)
 		in.MaxAttempts = in.policy.Attempts()
 	}
-	in.Held = m.state
 	if m.flags&flagMoved != 0 {
+		in.Held = m.state
 		mv := s.moveOf(m)
 		in.Origin = string(s.workerText(mv.name))
 		if m.state != StateDead {

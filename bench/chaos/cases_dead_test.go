@@ -79,7 +79,7 @@ func movedLife(t *testing.T, cl *client.Client) {
 			t.Fatalf("dead again: %+v, %v", k, err)
 		}
 	}
-	if n, err := cl.PurgeDead(ctx, "life-dead"); err != nil || n != 1 {
+	if n, err := cl.EmptyDead(ctx, "life-dead"); err != nil || n != 1 {
 		t.Errorf("purge: %d, %v", n, err)
 	}
 	_, err = cl.Task(ctx, "life", "job")

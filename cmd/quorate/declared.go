@@ -33,6 +33,7 @@ type declaredQueue struct {
 	Retry               *declaredRetry `toml:"retry"`
 	MaxDead             int64          `toml:"max_dead"`
 	DeadOverflow        string         `toml:"dead_overflow"`
+	DeadLetterQueue     string         `toml:"dead_letter_queue"`
 	DeadRetentionMillis int64          `toml:"dead_letter_retention_ms"`
 	DedupWindowMillis   int64          `toml:"dedup_window_ms"`
 	DedupMaxKeys        int64          `toml:"dedup_max_keys"`
@@ -67,7 +68,7 @@ type declaredSchedule struct {
 
 const (
 	retryKeys         = "kind, steps_ms, initial_ms, multiplier_milli, max_ms, max_attempts, jitter_ms"
-	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_retention_ms, dedup_window_ms, " +
+	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_queue, dead_letter_retention_ms, dedup_window_ms, " +
 		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
 		"ttl_ms, timeout_ms, retry"
@@ -98,7 +99,7 @@ func (r *declaredRetry) wire() *wire.RetryPolicy {
 
 func (q *declaredQueue) wire() wire.QueueOptions {
 	return wire.QueueOptions{
-		LeaseMillis: q.LeaseMillis, Retry: q.Retry.wire(), MaxDead: q.MaxDead, DeadOverflow: q.DeadOverflow,
+		LeaseMillis: q.LeaseMillis, Retry: q.Retry.wire(), MaxDead: q.MaxDead, DeadOverflow: q.DeadOverflow, DeadLetterQueue: q.DeadLetterQueue,
 		DeadRetentionMillis: q.DeadRetentionMillis, DedupWindowMillis: q.DedupWindowMillis, DedupMaxKeys: q.DedupMaxKeys,
 		ResultTTLMillis: q.ResultTTLMillis, MaxResultsBytes: q.MaxResultsBytes, Ordering: q.Ordering,
 		MaxDepth: q.MaxDepth, MaxBytes: q.MaxBytes, MaxInFlight: q.MaxInFlight, MaxAgeMillis: q.MaxAgeMillis,
@@ -136,7 +137,7 @@ func durationMillis(ms int64) time.Duration { return time.Duration(ms) * time.Mi
 func (q *declaredQueue) options() client.QueueOptions {
 	o := transport.NormalOptions(q.wire())
 	return client.QueueOptions{
-		Lease: durationMillis(o.LeaseMillis), Retry: retryPolicy(o.Retry), MaxDead: o.MaxDead, DeadOverflow: o.DeadOverflow,
+		Lease: durationMillis(o.LeaseMillis), Retry: retryPolicy(o.Retry), MaxDead: o.MaxDead, DeadOverflow: o.DeadOverflow, DeadLetterQueue: o.DeadLetterQueue,
 		DeadRetention: durationMillis(o.DeadRetentionMillis), DedupWindow: durationMillis(o.DedupWindowMillis),
 		DedupMaxKeys: o.DedupMaxKeys, ResultTTL: durationMillis(o.ResultTTLMillis), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,

@@ -141,7 +141,7 @@ func newDLQPurge(c *cli) *cobra.Command {
 those that a worker has. Messages that were enqueued in it stay.`,
 		Args: cobra.ExactArgs(1),
 		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
-			n, err := cl.PurgeDead(ctx, args[0])
+			n, err := cl.EmptyDead(ctx, args[0])
 			if err != nil {
 				return err
 			}
