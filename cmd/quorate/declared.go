@@ -208,6 +208,9 @@ func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 		if f == nil {
 			f = o.Validate()
 		}
+		if f == nil && q.DeadLetterQueue == q.Name {
+			f = wire.Invalid("dead_letter_queue", "the queue itself; another one would be right")
+		}
 		if f != nil {
 			return fmt.Errorf("%s, [[queue]] %q: %s", at(table, f.Field), q.Name, f.Message)
 		}

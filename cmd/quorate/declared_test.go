@@ -9,11 +9,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/client"
 )
 
 const declaredFile = `node_id = "d"
@@ -29,6 +32,7 @@ max_attempts = 7
 [[queue]]
 name     = "plain"
 max_dead = 10
+dead_letter_queue = "webhooks"
 max_depth = 1000
 max_age_ms = 60000
 
@@ -61,6 +65,7 @@ func TestDeclaredErrors(t *testing.T) {
 		{"queue without a name", "[[queue]]\nname = \"a\"\n\n[[queue]]\nlease_ms = 5000\n", []string{"quorate.toml:4", "name"}},
 		{"bad value of the second queue", "[[queue]]\nname = \"a\"\nlease_ms = 5000\n[[queue]]\nname = \"b\"\nlease_ms = 5\n", []string{"quorate.toml:6", `"b"`, "lease_ms", "100"}},
 		{"bad ordering", "[[queue]]\nname = \"a\"\nordering = \"sorted\"\n", []string{"quorate.toml:3", "per_key"}},
+		{"its own dead-letter queue", "[[queue]]\nname = \"a\"\ndead_letter_queue = \"a\"\n", []string{"quorate.toml:3", "another"}},
 		{"bad retry", "[[queue]]\nname = \"a\"\n[queue.retry]\nkind = \"often\"\n", []string{"quorate.toml:", "retry", "exponential"}},
 		{"wrong type", "[[queue]]\nname = \"a\"\nmax_dead = \"many\"\n", []string{"line 3"}},
 		{"declared twice", "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"\n", []string{"quorate.toml:4", "quorate.toml:2", "once"}},
@@ -241,5 +246,20 @@ func TestDriftIsReported(t *testing.T) {
 	<-kept
 	if out := must(t, addr, "", "queue", "show", "q"); !strings.Contains(out, "99") {
 		t.Errorf("what was set by hand is gone: %s", out)
+	}
+}
+
+// Every option that a queue shows can be declared.
+func TestEveryOptionCanBeDeclared(t *testing.T) {
+	t.Parallel()
+	can := map[string]bool{}
+	r := reflect.TypeFor[declaredQueue]()
+	for i := range r.NumField() {
+		can[r.Field(i).Tag.Get("toml")] = true
+	}
+	for key := range optionsJSON(client.QueueOptions{}) {
+		if !can[key] || !strings.Contains(declaredQueueKeys, key) {
+			t.Errorf("%s cannot be declared, or is not among the known keys", key)
+		}
 	}
 }
