@@ -81,7 +81,7 @@ var tampered = []struct {
 	{"heap position", func(r *rig) { r.sideOf(StateScheduled).heapPos = none }, "of a heap", ""},
 	{"history", func(r *rig) { r.s.arena.Get(r.sideOf(StateRetrying).history)[0] = 200 }, "damaged history", "damaged history"},
 	{"history's owner", func(r *rig) { r.s.arena.SetOwner(r.sideOf(StateRetrying).history, 3) }, "belongs to owner", ""},
-	{"leaked blob", func(r *rig) { r.s.arena.PutBytes(1, make([]byte, 100)) }, "arena holds", ""},
+	{"leaked blob", func(r *rig) { r.s.arena.PutBytes(1, make([]byte, 4000)) }, "arena holds", ""},
 	{"side of another", func(r *rig) { r.sideOf(StateLeased).message = r.slotOf(StateReady) }, "do not know each other", ""},
 	{"no side", func(r *rig) { r.s.messages.Mut(r.slotOf(StateScheduled)).side = none }, "has no side", "lacks what its state"},
 	{"id index", func(r *rig) { i := r.slotOf(StateReady); r.s.byID.Delete(hashID(r.s.messages.Get(i).id), i) }, "not found by its id", ""},
