@@ -103,9 +103,27 @@ func (c *Cluster) Start(ctx context.Context) error {
 			return err
 		}
 	}
+	// A node whose port is taken ends, and whoever has the port may answer in its place: watch the processes as well.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	for _, n := range c.Nodes {
+		go func() {
+			if _, err := n.Exited(ctx); err == nil {
+				cancel(fmt.Errorf("node %s ended before all were ready: %s", n.Name, n.lastLog()))
+			}
+		}()
+	}
 	for _, n := range c.Nodes {
 		if err := n.WaitReady(ctx); err != nil {
+			if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, ctx.Err()) {
+				return cause
+			}
 			return err
+		}
+	}
+	for _, n := range c.Nodes {
+		if !n.Running() {
+			return fmt.Errorf("node %s ended before all were ready: %s", n.Name, n.lastLog())
 		}
 	}
 	return nil

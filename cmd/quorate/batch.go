@@ -23,7 +23,7 @@ within a week ends without. A member that died has ended; that it is brought bac
 			"  quorate batch add $b pages --lines < urls.txt\n" +
 			"  quorate batch seal $b\n" +
 			"  quorate batch show $b",
-		Args: cobra.NoArgs, RunE: needsVerb,
+		Args: noSuchVerb, RunE: needsVerb,
 	}
 	cmd.AddCommand(newBatchCreate(c), newBatchAdd(c), newBatchSeal(c), newBatchShow(c))
 	return cmd

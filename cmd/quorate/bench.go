@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,6 +49,9 @@ Every message is accounted for: one that is lost, delivered twice or changed fai
 	f.IntVar(&cfg.Preload, "preload", 0, "W2: messages to drain (default: enough for --for)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		cfg.Workload = strings.ToUpper(args[0])
+		if !slices.Contains(cmd.ValidArgs, cfg.Workload) {
+			return usagef("there is no workload %q, want %s", args[0], strings.Join(cmd.ValidArgs, ", "))
+		}
 		ctx := cmd.Context()
 		if self > 0 {
 			binary, err := os.Executable()

@@ -203,6 +203,9 @@ func TestWrongUse(t *testing.T) {
 		want string
 	}{
 		{"unknown verb", []string{"frobnicate"}, exitUsage, "unknown command"},
+		{"misspelt command", []string{"enqueu", "q"}, exitUsage, "did you mean enqueue?"},
+		{"misspelt verb", []string{"queue", "crate", "q"}, exitUsage, "did you mean create?"},
+		{"no such workload", []string{"bench", "W9"}, exitUsage, "W1, W2, W3, W4, W5"},
 		{"unknown flag", []string{"enqueue", "q", "--colour", "red"}, exitUsage, "unknown flag"},
 		{"noun without a verb", []string{"queue"}, exitUsage, ""},
 		{"missing argument", []string{"enqueue"}, exitUsage, "arg"},

@@ -14,7 +14,7 @@ import (
 var errNotEqual = errors.New("the nodes' states differ")
 
 func newCluster(c *cli) *cobra.Command {
-	cmd := &cobra.Command{Use: "cluster", Short: "See and change the cluster's members", Args: cobra.NoArgs, RunE: needsVerb}
+	cmd := &cobra.Command{Use: "cluster", Short: "See and change the cluster's members", Args: noSuchVerb, RunE: needsVerb}
 	cmd.AddCommand(newClusterStatus(c), newClusterVerify(c), newClusterRemove(c), newClusterTransfer(c))
 	return cmd
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func newDLQ(c *cli) *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "Look at dead letters and bring them back", Args: cobra.NoArgs, RunE: needsVerb}
+	cmd := &cobra.Command{Use: "dlq", Short: "Look at dead letters and bring them back", Args: noSuchVerb, RunE: needsVerb}
 	cmd.AddCommand(newDLQList(c), newDLQShow(c), newDLQRequeue(c), newDLQDelete(c), newDLQPurge(c),
 		newDLQExport(c))
 	return cmd

@@ -202,6 +202,16 @@ func (c *cli) enqueueMany(ctx context.Context, cl *client.Client, queue string, 
 		})
 		if err != nil {
 			wg.Done()
+			if errors.Is(err, client.ErrTooLarge) { // this one alone
+				mu.Lock()
+				failed++
+				if firstly == nil {
+					firstly = err
+				}
+				fmt.Fprintf(c.stderr, "quorate: message %d: %v\n", at, err)
+				mu.Unlock()
+				continue
+			}
 			wg.Wait()
 			return fmt.Errorf("message %d: %w", at, err)
 		}

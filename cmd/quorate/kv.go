@@ -19,7 +19,7 @@ func newKV(c *cli) *cobra.Command {
 		Long: `A message enqueued with --key-if-undelivered leaves its body under these keys if it dies. A key is a list of
 strings, written with slashes between them (orders/17/body) or, where a string has a slash itself, as JSON
 (["orders","17/3"]). Keys end 30 days after their last change.`,
-		Args: cobra.NoArgs, RunE: needsVerb,
+		Args: noSuchVerb, RunE: needsVerb,
 	}
 	cmd.AddCommand(newKVGet(c), newKVList(c), newKVDelete(c), newKVWatch(c))
 	return cmd

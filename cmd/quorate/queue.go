@@ -16,8 +16,8 @@ import (
 func newQueue(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Create, list and look at queues",
-		Args:  cobra.NoArgs,
+		Short: "Create, change, look at and empty queues",
+		Args:  noSuchVerb,
 		RunE:  needsVerb,
 	}
 	cmd.AddCommand(newQueueCreate(c), newQueueSet(c), newQueueList(c), newQueueShow(c), newQueueStats(c), newQueuePeek(c),

@@ -10,7 +10,7 @@ import (
 )
 
 func newResult(c *cli) *cobra.Command {
-	cmd := &cobra.Command{Use: "result", Short: "Read recorded results", Args: cobra.NoArgs, RunE: needsVerb}
+	cmd := &cobra.Command{Use: "result", Short: "Read, record and stream results", Args: noSuchVerb, RunE: needsVerb}
 	cmd.AddCommand(newResultGet(c), newResultWait(c), newResultPush(c), newResultList(c), newResultStream(c))
 	return cmd
 }

@@ -32,7 +32,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		Short:         "A replicated queue broker: leases, retries, dead letters and results, in one binary",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchVerb,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(stdin)
@@ -62,6 +62,19 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newConfig(c), newDoctor(c), newBench(c), newVersion(c),
 	)
 	return root
+}
+
+// noSuchVerb refuses a word that is no command, and names those that were perhaps meant.
+func noSuchVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	hint := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = "; did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 }
 
 // connect opens a client; the caller closes it with the returned function.

@@ -11,7 +11,7 @@ import (
 )
 
 func newTask(c *cli) *cobra.Command {
-	cmd := &cobra.Command{Use: "task", Short: "See where a task stands; cancel or change it", Args: cobra.NoArgs, RunE: needsVerb}
+	cmd := &cobra.Command{Use: "task", Short: "See where a task stands; cancel or change it", Args: noSuchVerb, RunE: needsVerb}
 	var queue string
 	status := &cobra.Command{
 		Use:   "status TASK",
@@ -43,7 +43,7 @@ func (c *cli) printTask(t client.Task) error {
 		return c.json(taskJSON(t))
 	}
 	err := c.fields("id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "origin", t.Origin, "held", t.Held, "not moved", t.Stay, "kind", t.Kind, "status", t.Status,
-		"attempts", fmt.Sprintf("%d of %d", t.Attempts, t.MaxAttempts), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
+		"attempts", attemptsOf(t), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
 		"redrives", count(t.Redrives), "enqueued", timestamp(t.EnqueuedAt), "due", timestamp(t.DueAt), "lease ends", timestamp(t.LeaseEndsAt),
 		"expires", timestamp(t.ExpiresAt), "ended", timestamp(t.EndedAt), "body", excerpt(t.Body))
 	if err != nil || len(t.History) == 0 {
@@ -54,6 +54,14 @@ func (c *cli) printTask(t client.Task) error {
 		rows = append(rows, []string{fmt.Sprint(a.Number), timestamp(a.At), a.Worker, a.Error})
 	}
 	return c.table([]string{"ATTEMPT", "FAILED", "WORKER", "ERROR"}, rows)
+}
+
+// attemptsOf is how many attempts there were, and of how many where that is still known: an ended task keeps no policy.
+func attemptsOf(t client.Task) string {
+	if t.MaxAttempts == 0 {
+		return fmt.Sprint(t.Attempts)
+	}
+	return fmt.Sprintf("%d of %d", t.Attempts, t.MaxAttempts)
 }
 
 func timestamp(t time.Time) string {
