@@ -179,9 +179,31 @@ func explain(err error) error {
 	var dec *toml.DecodeError
 	if errors.As(err, &dec) {
 		line, col := dec.Position()
+		if key := strings.Join(dec.Key(), "."); key != "" && strings.Contains(err.Error(), "struct field") {
+			want := "another type"
+			for _, s := range settings {
+				if s.key == key {
+					want = typeName(s)
+				}
+			}
+			return fmt.Errorf("line %d, column %d: %s is of the wrong type, want %s", line, col, key, want)
+		}
 		return fmt.Errorf("line %d, column %d: %w", line, col, err)
 	}
 	return err
+}
+
+// typeName is what a setting's value must be in TOML.
+func typeName(s setting) string {
+	switch s.at(&Config{}).(type) {
+	case *bool:
+		return "true or false"
+	case *int64:
+		return "a whole number without quotes"
+	case *[]string:
+		return "a list of strings: [\"…\", \"…\"]"
+	}
+	return "a string in quotes"
 }
 
 func keys() []string {

@@ -36,9 +36,7 @@ flags and file would start with serve. Nothing is changed. Ends with 1 if someth
 		defer cancel()
 		node := cfg.node()
 		node.Version = version
-		if node.ClientAddr == "" {
-			node.ClientAddr = cfg.Client.Addr // the port is checked too; serve listens there by itself
-		}
+		node.ClientAddr = cfg.Client.Addr // where serve listens, not what is told to others
 		found := doctor.Examine(ctx, node)
 		for _, a := range []string{cfg.Client.Addr, cfg.Raft.Addr, cfg.Gossip.Addr} {
 			if err := transport.RefuseOffLoopback(a); err != nil {

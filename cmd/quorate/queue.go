@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/client"
 )
@@ -146,6 +147,11 @@ func newQueueSet(c *cli) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 	}
 	f.bind(cmd)
+	cmd.Flags().VisitAll(func(fl *pflag.Flag) { // what is not given is no default here
+		if at := strings.LastIndex(fl.Usage, " (default"); at >= 0 {
+			fl.Usage = fl.Usage[:at]
+		}
+	})
 	cmd.RunE = c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 		q, err := cl.Queue(ctx, args[0])
 		if err != nil {
