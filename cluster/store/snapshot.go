@@ -283,6 +283,10 @@ func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, c r
 		return nil, s.fail("create a snapshot", err)
 	}
 	k := &snapSink{s: s, inner: inner, index: index}
+	// raft's sink keeps its file to itself; the sync of another handle reaches the same data.
+	if k.state, err = os.OpenFile(filepath.Join(s.dir, inner.ID()+".tmp", "state.bin"), os.O_RDWR, 0); err != nil {
+		return nil, s.fail("create a snapshot", err)
+	}
 	head := snapHead(index, term, configIndex, c)
 	if _, err := inner.Write(head); err != nil {
 		return nil, s.fail("write a snapshot", err)
@@ -295,10 +299,16 @@ type snapSink struct {
 	s      *Snapshots
 	inner  raft.SnapshotSink
 	index  uint64
+	state  *os.File // the file under way, for syncing
 	length uint64
+	synced uint64 // of length
 	sum    uint32
 	closed bool
 }
+
+// snapSync is how much of a snapshot is written between syncs. One sync of everything at the end kept the disk, and with
+// it every commit, for as long as it took to write hundreds of megabytes.
+const snapSync = 4 << 20
 
 func (k *snapSink) ID() string { return k.inner.ID() }
 
@@ -312,6 +322,12 @@ func (k *snapSink) Write(p []byte) (int, error) {
 	}
 	k.sum = crc32.Update(k.sum, castagnoli, p)
 	k.length += uint64(n)
+	if k.length-k.synced >= snapSync {
+		if err := k.state.Sync(); err != nil {
+			return n, k.s.fail("sync a snapshot", err)
+		}
+		k.synced = k.length
+	}
 	return n, nil
 }
 
@@ -321,6 +337,7 @@ func (k *snapSink) Close() error {
 		return nil
 	}
 	k.closed = true
+	defer k.state.Close()
 	if err := k.s.halt.hold(); err != nil {
 		return err
 	}
@@ -345,6 +362,7 @@ func (k *snapSink) Cancel() error {
 		return nil
 	}
 	k.closed = true
+	defer k.state.Close()
 	if err := k.s.halt.hold(); err != nil {
 		return err
 	}
