@@ -7,7 +7,7 @@
 //	┌─────────────┬─────────────┬───
 //	│ 83 14 03 a3…│ 83 32 04 a1…│ …     a CBOR sequence of frames
 //	└─────────────┴─────────────┴───
-//	  │  │  │  └ body: map with small integer keys; one struct of frame.go
+//	  │  │  │  └ body: map with small integer keys; one struct of frame*.go
 //	  │  │  └ tag: ties an answer to its request; 0 for what answers nothing
 //	  │  └ type: which struct; requests even, answers and pushes odd
 //	  └ array of three

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,8 +27,15 @@ func TestProtocolPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// In the order in which someone learns them; a file that is not named here comes last.
+	order := []string{"frame.go", "frame_lease.go", "frame_result.go", "frame_task.go", "frame_queue.go", "frame_dead.go", "frame_cluster.go"}
+	for _, name := range names {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
 	d := &description{fields: map[string][]described{}}
-	for _, name := range append([]string{"frame.go"}, names...) {
+	for _, name := range order {
 		src, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

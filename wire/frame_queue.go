@@ -1,0 +1,101 @@
+package wire
+
+// QueueOptions are a queue's settings; zero or absent means the default.
+type QueueOptions struct {
+	LeaseMillis         int64        `cbor:"1,keyasint,omitempty"`
+	Retry               *RetryPolicy `cbor:"2,keyasint,omitempty"`
+	MaxDead             int64        `cbor:"3,keyasint,omitempty"`
+	DeadOverflow        string       `cbor:"4,keyasint,omitempty"` // "refuse" (default) or "drop_oldest"
+	DeadRetentionMillis int64        `cbor:"5,keyasint,omitempty"`
+	DedupWindowMillis   int64        `cbor:"6,keyasint,omitempty"`
+	DedupMaxKeys        int64        `cbor:"7,keyasint,omitempty"`
+	ResultTTLMillis     int64        `cbor:"8,keyasint,omitempty"`
+	MaxResultsBytes     int64        `cbor:"9,keyasint,omitempty"`
+
+	Ordering string `cbor:"20,keyasint,omitempty"` // "unordered" (default), "fifo" or "per_key"; changes only while the queue holds no live message
+
+	MaxDepth        int64  `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
+	MaxBytes        int64  `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
+	MaxInFlight     int64  `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
+	Paused          bool   `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
+	MaxAgeMillis    int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
+	DeadLetterQueue string `cbor:"40,keyasint,omitempty"` // another queue, to which what dies here is moved; absent: it stays here
+}
+
+// QueueWrite is the body of QueueCreate and QueueSet.
+type QueueWrite struct {
+	Queue   string       `cbor:"1,keyasint"`
+	Options QueueOptions `cbor:"2,keyasint"`
+	Request Request      `cbor:"3,keyasint"`
+}
+
+// QueueRef is the body of QueueDelete, QueuePurge and DeadPurge (with Request) and QueueShow (with Stale).
+type QueueRef struct {
+	Queue   string  `cbor:"1,keyasint"`
+	Request Request `cbor:"2,keyasint"`
+	Stale   bool    `cbor:"3,keyasint,omitempty"`
+}
+
+// Counted answers purges.
+type Counted struct {
+	Count int64 `cbor:"1,keyasint"`
+	At    At    `cbor:"2,keyasint"`
+}
+
+// QueueList lists queues by name.
+type QueueList struct {
+	After string `cbor:"1,keyasint,omitempty"`
+	Limit int32  `cbor:"2,keyasint,omitempty"` // 1–1000, 0: 100
+	Stale bool   `cbor:"3,keyasint,omitempty"`
+}
+
+// Queues answers QueueList. Next is the cursor for more, empty at the end.
+type Queues struct {
+	Queues []QueueInfo `cbor:"1,keyasint"`
+	Next   string      `cbor:"2,keyasint,omitempty"`
+	At     At          `cbor:"3,keyasint"`
+}
+
+// QueueIs answers QueueShow.
+type QueueIs struct {
+	Queue QueueInfo `cbor:"1,keyasint"`
+	At    At        `cbor:"2,keyasint"`
+}
+
+// QueueInfo is a queue's options and counters.
+type QueueInfo struct {
+	Name                string           `cbor:"1,keyasint"`
+	Options             QueueOptions     `cbor:"2,keyasint"`
+	Pending             int64            `cbor:"3,keyasint"`
+	Processing          int64            `cbor:"4,keyasint"`
+	Scheduled           int64            `cbor:"5,keyasint"`
+	Retrying            int64            `cbor:"6,keyasint"`
+	Dead                int64            `cbor:"7,keyasint"`
+	Bytes               int64            `cbor:"8,keyasint"`
+	Results             int64            `cbor:"9,keyasint"`
+	ResultBytes         int64            `cbor:"10,keyasint"`
+	DedupKeys           int64            `cbor:"11,keyasint"`
+	OldestAgeMillis     int64            `cbor:"12,keyasint"`
+	Totals              map[string]int64 `cbor:"13,keyasint"` // enqueued acked nacked expired dead duplicates redriven dead_dropped …
+	AvgProcessingMillis int64            `cbor:"14,keyasint"`
+	Tombstones          int64            `cbor:"15,keyasint"`
+
+	Blocked int64 `cbor:"20,keyasint,omitempty"` // of pending, those that wait behind another of their key or queue
+	Moved   int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
+}
+
+// Peek looks at live messages without leasing them.
+type Peek struct {
+	Queue string `cbor:"1,keyasint"`
+	State string `cbor:"2,keyasint,omitempty"` // pending (default), processing, scheduled, retrying
+	Limit int32  `cbor:"3,keyasint,omitempty"` // 1–1000, 0: 10
+	After string `cbor:"4,keyasint,omitempty"` // cursor
+	Stale bool   `cbor:"5,keyasint,omitempty"`
+}
+
+// Tasks answers Peek and DeadList.
+type Tasks struct {
+	Tasks []Task `cbor:"1,keyasint"`
+	Next  string `cbor:"2,keyasint,omitempty"` // opaque cursor
+	At    At     `cbor:"3,keyasint"`
+}
