@@ -33,6 +33,7 @@ test: setup lint build ## every test that CI runs, race detector on
 	@GOOS=wasip1 GOARCH=wasm go build ./cluster/group
 	@go vet -tags chaos ./...
 	go test -race -timeout 15m ./...
+	go test -race -tags chaos -run 'Seam' ./cluster ./cmd/quorate
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +17,7 @@ type Config struct {
 	Registry *prometheus.Registry // collects and serves /metrics; nil: an empty one of its own
 	Logger   *slog.Logger         // nil: silent
 	Version  string               // of the binary, shown in welcome
+	Debug    http.Handler         // served below /debug/; nil, as in every build but the chaos one: nothing is
 
 	MaxMessageBytes int64 // of one body; default 1 MiB, at most 16 MiB
 	MaxConnections  int   // WebSocket connections at once; default 10,000

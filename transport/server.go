@@ -65,6 +65,9 @@ func New(cfg Config) (*Server, error) {
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
 	}))
 	mux.HandleFunc("GET /v1/ws", s.serveSocket)
+	if cfg.Debug != nil {
+		mux.Handle("/debug/", cfg.Debug)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/ws, /healthz, /readyz and /metrics are\n")
 	})

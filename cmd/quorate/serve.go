@@ -128,7 +128,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	if err != nil {
 		return err
 	}
-	doors, err := transport.New(transport.Config{Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version,
+	doors, err := transport.New(transport.Config{Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
 		MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: maxConnections, NoAutoCreate: noAutoCreate})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))

@@ -1,0 +1,12 @@
+//go:build !chaos
+
+package main
+
+import (
+	"net/http"
+
+	"github.com/quorate/quorate/cluster"
+)
+
+// debugHandler is nil: only a chaos build has seams for its harness.
+func debugHandler(*cluster.Node) http.Handler { return nil }
