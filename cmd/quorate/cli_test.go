@@ -182,6 +182,13 @@ func TestByHand(t *testing.T) {
 	if !decode[verified](t, must(t, addr, "", "cluster", "verify", "-o", "json")).Equal {
 		t.Error("one node does not agree with itself")
 	}
+	// A worker need not say why: the text ends where there is nothing more to say.
+	must(t, addr, "", "enqueue", "mute", "x", "--task-id", "silent")
+	ms = decode[[]leased](t, must(t, addr, "", "lease", "mute", "-o", "json"))
+	must(t, addr, "", "nack", ms[0].Token, "--permanent")
+	if code, _, errs := cliRun(t, addr, "", "result", "get", "silent", "--queue", "mute"); code != exitFailed || !strings.HasSuffix(strings.TrimSpace(errs), "is dead (permanent)") {
+		t.Errorf("dead without an error: exit %d, %q", code, errs)
+	}
 	must(t, addr, "", "queue", "purge", "jobs")
 	must(t, addr, "", "queue", "delete", "jobs")
 }

@@ -63,6 +63,9 @@ func (c *cli) printResult(task string, r *client.TaskResult) error {
 				return err
 			}
 		}
+		if r.Dead.Error == "" { // a nack need not say why
+			return fmt.Errorf("task %s is dead (%s)", task, r.Dead.Reason)
+		}
 		return fmt.Errorf("task %s is dead (%s): %s", task, r.Dead.Reason, r.Dead.Error)
 	}
 	res := r.Result
