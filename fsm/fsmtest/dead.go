@@ -47,15 +47,19 @@ func (m *Model) deadRequeue(name string, id fsm.ID) fsm.Outcome {
 	if x == nil {
 		return refuse(fsm.NotFound, fsm.FieldNone)
 	}
-	if q.resultBytes() >= q.options.MaxResultsBytes {
-		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
-	}
-	q.dead = remove(q.dead, x)
 	y := &message{
-		id: m.newID(), original: x.original, task: x.task, kind: x.kind, contentType: x.contentType,
+		original: x.original, task: x.task, kind: x.kind, contentType: x.contentType, givenType: x.givenType,
 		headers: x.headers, body: x.body, key: x.key, priority: x.priority, retry: x.retry, ttl: x.ttl,
 		timeout: x.timeout, originalEnqueuedAt: x.originalEnqueuedAt, redrives: x.redrives + 1,
 	}
+	if q.options.Ordering != fsm.OrderUnordered {
+		y.priority = defaultPriority
+	}
+	if o := first(q.deep(), q.resultsFull(), q.large(y.size())); o.Code != fsm.OK {
+		return o
+	}
+	y.id = m.newID()
+	q.dead = remove(q.dead, x)
 	m.begin(q, y, m.t)
 	q.messages = append(q.messages, y)
 	q.stats.Redriven++

@@ -27,7 +27,7 @@
 // equal digests and equal bytes from the restored state, and goes on with that. A view that is held while entries go on
 // must be written as it was. In the end the log is applied to an empty state, which must have the same digest.
 //
-// Not compared: QueueStats.Refused, Bytes and OldestEnqueuedAt (but for their being zero when a queue is empty),
+// Not compared: QueueStats.Refused and OldestEnqueuedAt (but for their being zero when a queue is empty),
 // Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
 // and which of several bad fields a refusal names (the model follows fsm's order).
 //
@@ -97,6 +97,17 @@
 //     message id counts nothing.
 //   - then: any refusal refuses the ack, with the field of the message or "then"; a dedup key with the same content is
 //     passed over. The holder of a taken task id is named, unless it is of the same list.
+//
+// Order and limits:
+//
+//   - Of an ordered group the message of lowest place among those that are ready, out or waiting for a retry is served; a
+//     scheduled one has no place yet. One whose retry is due is ready at the place it had.
+//   - The priority is judged once the queue is found, before the dedup key; a requeued message takes the default one.
+//   - A message counts towards max_bytes its body and each field that is set, with the lengths before them; see size. One
+//     that is alone larger than max_bytes never gets in.
+//   - Depth and bytes are judged before dead letters and results; by a requeue bytes after results.
+//   - max_age_ms is a ttl like one that was given, kept by a requeue.
+//   - The ordering may be set to what it is at any time.
 //
 // Requests, queues, dead letters:
 //

@@ -1,7 +1,6 @@
 package fsmtest
 
 import (
-	"slices"
 	"sort"
 
 	"github.com/quorate/quorate/fsm"
@@ -83,8 +82,10 @@ func (m *Model) NextDue() (int64, bool) {
 func (m *Model) move() bool {
 	mv, kind := m.nextMove()
 	switch kind {
-	case moveDelay, moveRetry:
+	case moveDelay:
 		m.makeReady(mv.queue, mv.message)
+	case moveRetry:
+		m.retryDue(mv.queue, mv.message)
 	case moveLease:
 		m.expire(mv.queue, mv.message)
 	case moveTTL:
@@ -93,13 +94,6 @@ func (m *Model) move() bool {
 		return false
 	}
 	return true
-}
-
-// wake notes that a queue has something to hand out that it had not.
-func (m *Model) wake(q *queue) {
-	if !slices.Contains(m.woken, q.name) {
-		m.woken = append(m.woken, q.name)
-	}
 }
 
 // taskEnded notes that a task has come to its end. A task id that is the message id has no hash.
@@ -113,7 +107,6 @@ func (m *Model) taskEnded(q *queue, id fsm.ID, task string) {
 
 // makeReady puts a message at the end of its queue.
 func (m *Model) makeReady(q *queue, x *message) {
-	m.wake(q)
 	x.state = fsm.StateReady
 	x.due = 0
 	x.place = m.newPlace()

@@ -71,6 +71,9 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 		q = m.newQueue(name, withDefaults(fsm.QueueOptions{}))
 	}
+	if q.options.Ordering != fsm.OrderUnordered && x.Priority != defaultPriority {
+		return refuse(fsm.InvalidArgument, fsm.FieldPriority)
+	}
 	if d := m.dedupKey(q, x); d != nil {
 		return m.dedupHit(q, d, x)
 	}
@@ -83,13 +86,23 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 			return o
 		}
 	}
-	if o := m.full(q); o.Code != fsm.OK {
+	y := newMessage(q, x)
+	if o := first(q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
 		return o
 	}
 	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
 	}
-	y := m.newMessage(q, x)
+	y.id = m.newID()
+	y.original, y.originalEnqueuedAt = y.id, m.t
+	if y.task == "" {
+		y.task = idText(y.id)
+	}
+	due := x.DueAt
+	if due == 0 {
+		due = m.t + x.DelayMillis
+	}
+	m.begin(q, y, due)
 	q.messages = append(q.messages, y)
 	q.stats.Enqueued++
 	if x.HasDedup {
@@ -106,6 +119,11 @@ func (m *Model) full(q *queue) fsm.Outcome {
 	if q.options.DeadOverflow == fsm.DeadRefuse && int64(len(q.dead)) >= q.options.MaxDead {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDead, Limit: q.options.MaxDead}
 	}
+	return q.resultsFull()
+}
+
+// resultsFull says whether the table of results keeps new work out.
+func (q *queue) resultsFull() fsm.Outcome {
 	if q.resultBytes() >= q.options.MaxResultsBytes {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: q.options.MaxResultsBytes}
 	}
@@ -162,18 +180,16 @@ func (m *Model) taskHolder(q *queue, task string) (fsm.ID, bool) {
 	return fsm.ID{}, false
 }
 
-// newMessage makes the record of a message that was accepted.
-func (m *Model) newMessage(q *queue, x *fsm.Message) *message {
-	id := m.newID()
+// newMessage makes the record of a message as it comes in.
+func newMessage(q *queue, x *fsm.Message) *message {
 	y := &message{
-		id: id, original: id,
 		task: string(x.TaskID), kind: string(x.Kind), contentType: string(x.ContentType),
 		body: bytes.Clone(x.Body), key: string(x.Key), priority: x.Priority,
 		retry: retryWithDefaults(x.Retry), ttl: x.TTLMillis, timeout: x.TimeoutMillis,
-		originalEnqueuedAt: m.t,
+		givenType: string(x.ContentType),
 	}
-	if y.task == "" {
-		y.task = idText(id)
+	if y.ttl == 0 {
+		y.ttl = q.options.MaxAgeMillis
 	}
 	if y.contentType == "" {
 		y.contentType = defaultContentType
@@ -181,11 +197,6 @@ func (m *Model) newMessage(q *queue, x *fsm.Message) *message {
 	for _, h := range x.Headers {
 		y.headers = append(y.headers, fsm.Header{Name: bytes.Clone(h.Name), Value: bytes.Clone(h.Value)})
 	}
-	due := x.DueAt
-	if due == 0 {
-		due = m.t + x.DelayMillis
-	}
-	m.begin(q, y, due)
 	return y
 }
 
@@ -201,6 +212,8 @@ func (m *Model) begin(q *queue, y *message, due int64) {
 	}
 	m.makeReady(q, y)
 }
+
+const defaultPriority = 4
 
 const defaultContentType = "application/octet-stream"
 

@@ -80,10 +80,16 @@ func (g *Generator) Next() (uint64, fsm.Entry) {
 	g.index += 1 + uint64(g.rng.IntN(100)/90*g.rng.IntN(4))
 	if g.model.index == 0 {
 		g.t = 1_700_000_000_000 + int64(g.rng.IntN(1000))
-		return g.index, fsm.Entry{Now: g.t, Ops: []fsm.Op{
+		ops := []fsm.Op{
 			&fsm.Bootstrap{Cluster: [16]byte{1, 2, 3, byte(g.rng.IntN(256))}, Epoch: uint16(1 + g.rng.IntN(3))},
 			&fsm.OpenSession{},
-		}}
+		}
+		for _, name := range g.queues {
+			if g.chance(60) {
+				ops = append(ops, &fsm.CreateQueue{Name: []byte(name), Options: g.options()})
+			}
+		}
+		return g.index, fsm.Entry{Now: g.t, Ops: ops}
 	}
 	g.sessions = slices.DeleteFunc(g.sessions, func(s *genSession) bool {
 		return g.model.session(s.id) == nil && g.chance(40)
@@ -272,6 +278,7 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	switch {
 	case p < 300:
 		o := &fsm.Enqueue{Queue: g.queueName(), AutoCreate: !g.chance(8), Messages: g.messages()}
+		g.fit(o.Queue, o.Messages)
 		o.Request = g.request(len(o.Messages), false)
 		return o, !o.Request.Session.IsZero()
 	case p < 500:
@@ -314,7 +321,8 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		o := &fsm.CreateQueue{Request: g.request(1, false), Name: g.queueName(), Options: g.options()}
 		return o, !o.Request.Session.IsZero()
 	case p < 970:
-		o := &fsm.SetQueue{Request: g.request(1, false), Name: g.queueName(), Options: g.options()}
+		o := &fsm.SetQueue{Request: g.request(1, false), Name: g.queueName()}
+		o.Options = g.setOptions(string(o.Name))
 		return o, !o.Request.Session.IsZero()
 	case p < 978:
 		return &fsm.OpenSession{}, false

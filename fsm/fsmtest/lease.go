@@ -10,10 +10,7 @@ import (
 // firstReady is the message that a queue serves next: highest priority, then lowest place.
 func (q *queue) firstReady() *message {
 	var first *message
-	for _, x := range q.messages {
-		if x.state != fsm.StateReady {
-			continue
-		}
+	for _, x := range q.unblocked() {
 		if first == nil || x.priority > first.priority || x.priority == first.priority && x.place < first.place {
 			first = x
 		}
@@ -46,7 +43,7 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 	}
 	o := fsm.Outcome{LeaseFrom: int32(len(m.fx.Leases))}
 	size := int64(0)
-	for o.LeaseCount < op.Max {
+	for o.LeaseCount < op.Max && q.slots() > 0 {
 		x := q.firstReady()
 		if x == nil || o.LeaseCount > 0 && size+int64(len(x.body)) > most {
 			break
@@ -265,6 +262,5 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 		return x.answer
 	}
 	x.state = fsm.StateReady // at its old place
-	m.wake(h.queue)
 	return x.answer
 }

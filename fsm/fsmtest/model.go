@@ -47,8 +47,6 @@ type Model struct {
 	offset uint32
 	fx     *fsm.Effects
 	op     int32
-	seen   *Coverage // over all entries; no part of the state
-	woken  []string  // queues that gained a ready message, each once
 }
 
 // queue is one queue with all that belongs to it.
@@ -86,6 +84,7 @@ type message struct {
 	task         string // the task id: given, or the text of the first id
 	kind         string
 	contentType  string
+	givenType    string // content type as it was given, if it was
 	headers      []fsm.Header
 	body         []byte
 	key          string
@@ -149,7 +148,7 @@ type dedupKey struct {
 }
 
 // NewModel makes the empty state of a group.
-func NewModel(group uint16) *Model { return &Model{group: group, seen: NewCoverage()} }
+func NewModel(group uint16) *Model { return &Model{group: group} }
 
 // Index is the index of the last entry applied.
 func (m *Model) Index() uint64 { return m.index }
@@ -170,7 +169,7 @@ func (m *Model) leaseNow() int64 { return m.t - m.shift }
 // unused), Ended, More. The answer is the caller's to keep.
 func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.index = index
-	m.offset, m.woken = 0, nil
+	m.offset = 0
 	m.fx = &fsm.Effects{Index: index}
 
 	t := max(m.t, e.Now)
@@ -188,7 +187,6 @@ func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 
 	_, kind := m.nextMove()
 	m.fx.More = kind != moveNone
-	m.seen.answered(e, m.fx)
 	m.fx.Time = m.t
 	return m.fx
 }

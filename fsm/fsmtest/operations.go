@@ -7,6 +7,17 @@ import (
 	"github.com/quorate/quorate/fsm"
 )
 
+// fit gives messages for an ordered queue mostly the priority that it takes.
+func (g *Generator) fit(name []byte, list []fsm.Message) {
+	q := g.model.queue(string(name))
+	if q == nil || q.options.Ordering == fsm.OrderUnordered || g.chance(4) {
+		return
+	}
+	for i := range list {
+		list[i].Priority = defaultPriority
+	}
+}
+
 func (g *Generator) messages() []fsm.Message {
 	n := 1 + g.rng.IntN(3)
 	switch p := g.rng.IntN(100); {
@@ -45,8 +56,11 @@ func (g *Generator) message() fsm.Message {
 	if g.chance(10) {
 		x.ContentType = g.text(128)
 	}
-	if g.chance(10) {
-		x.Key = g.text(256)
+	if g.chance(50) {
+		x.Key = []byte(pick(g, "a", "b", "c"))
+		if g.chance(5) {
+			x.Key = g.text(256)
+		}
 	}
 	if g.chance(15) {
 		x.Headers = g.headers()
@@ -161,6 +175,7 @@ func (g *Generator) options() fsm.QueueOptions {
 		o.DedupMaxKeys = pick[int64](g, 0, 1, 2, 4)
 		o.MaxResultsBytes = pick[int64](g, 0, 1, 30, 100, 400)
 	}
+	g.shape(&o)
 	o.DeadOverflow = fsm.DeadOverflow(g.rng.IntN(2))
 	o.DeadRetentionMillis = pick(g, 0, 1000, 5000, 60_000, 3660*day)
 	o.DedupWindowMillis = pick(g, 0, 1000, 3000, 60_000, 366*day)
@@ -221,7 +236,10 @@ func (g *Generator) ack() *fsm.Ack {
 	}
 	if g.chance(15) {
 		for n := 1 + g.rng.IntN(3); n > 0; n-- {
-			o.Then = append(o.Then, fsm.ThenMessage{Queue: g.queueName(), Message: g.message()})
+			x := []fsm.Message{g.message()}
+			name := g.queueName()
+			g.fit(name, x)
+			o.Then = append(o.Then, fsm.ThenMessage{Queue: name, Message: x[0]})
 		}
 	}
 	return o

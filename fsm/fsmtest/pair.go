@@ -55,6 +55,7 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	if p.keep {
 		p.log = append(p.log, loggedEntry{index, bytes.Clone(data)})
 	}
+	was := p.Model.servable()
 	want := p.Model.Apply(index, e)
 	if err := p.State.Apply(index, data, &p.fx); err != nil {
 		return want, fmt.Errorf("state refuses to read the entry: %w", err)
@@ -63,7 +64,7 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	for i := range data {
 		data[i] = 0xEE
 	}
-	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want), p.compareDeliveries())
+	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want, was), p.compareDeliveries())
 }
 
 // compareEffects compares the answers to one entry.
@@ -114,17 +115,18 @@ func (p *Pair) compareDeliveries() error {
 	return nil
 }
 
-// compareWakes checks that the leader is told of every queue that has something to hand out and of every task that has
+// compareWakes checks that the leader is told of every queue that has something to hand out that it had not, and of every task that has
 // come to its end. It may be told of more.
-func (p *Pair) compareWakes(want *fsm.Effects) error {
+func (p *Pair) compareWakes(want *fsm.Effects, was map[servable]bool) error {
 	var errs []error
 	told := map[string]int{}
 	for _, n := range p.fx.Ready {
 		told[p.State.QueueName(n)]++
 	}
-	for _, name := range p.Model.woken {
-		if st, ok := p.Model.Stats(name); ok && st.Ready > 0 && told[name] != 1 {
-			errs = append(errs, fmt.Errorf("queue %s gained ready messages and was told %d times", name, told[name]))
+	for x := range p.Model.servable() {
+		if !was[x] && told[x.queue] != 1 {
+			errs = append(errs, fmt.Errorf("message %s of queue %s can be leased, and the queue was told %d times", shortID(x.id), x.queue, told[x.queue]))
+			break
 		}
 	}
 	ended := map[fsm.TaskEnd]bool{}

@@ -13,6 +13,8 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 		return s, false
 	}
 	s.Name, s.Options = q.name, q.options
+	s.Bytes = q.bytes()
+	s.Blocked = -int64(len(q.unblocked()))
 	for _, x := range q.messages {
 		switch x.state {
 		case fsm.StateReady:
@@ -28,6 +30,7 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 			s.OldestEnqueuedAt = x.enqueuedAt
 		}
 	}
+	s.Blocked += s.Ready
 	s.Dead = int64(len(q.dead))
 	for _, r := range q.records {
 		if r.hasResult {

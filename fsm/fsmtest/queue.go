@@ -60,6 +60,8 @@ func checkOptions(o fsm.QueueOptions) fsm.Field {
 		return fsm.FieldLease
 	case !validRetry(o.Retry):
 		return fsm.FieldRetry
+	case o.Ordering > fsm.OrderPerKey:
+		return fsm.FieldOrdering
 	case !within(o.MaxDead, 1, 10_000_000),
 		o.DeadOverflow > fsm.DeadDropOldest,
 		!within(o.DeadRetentionMillis, 1000, 3660*day),
@@ -69,7 +71,7 @@ func checkOptions(o fsm.QueueOptions) fsm.Field {
 		!within(o.MaxResultsBytes, 1, 1<<40):
 		return fsm.FieldOptions
 	}
-	return fsm.FieldNone
+	return checkLimits(o)
 }
 
 func refuse(code fsm.Code, field fsm.Field) fsm.Outcome { return fsm.Outcome{Code: code, Field: field} }
@@ -114,6 +116,9 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 	q := m.queue(string(op.Name))
 	if q == nil {
 		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	if o.Ordering != q.options.Ordering && len(q.messages) > 0 {
+		return refuse(fsm.FailedPrecondition, fsm.FieldOrdering)
 	}
 	for _, x := range q.dead {
 		x.over = m.deadEnded(q, x) // a longer retention brings nothing back

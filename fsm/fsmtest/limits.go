@@ -1,0 +1,162 @@
+package fsmtest
+
+import "github.com/quorate/quorate/fsm"
+
+// checkLimits judges the options that bound a queue; FieldNone is fine.
+func checkLimits(o fsm.QueueOptions) fsm.Field {
+	switch {
+	case !within(o.MaxDepth, 0, 100_000_000):
+		return fsm.FieldDepth
+	case !within(o.MaxBytes, 0, 1<<40):
+		return fsm.FieldBytes
+	case !within(o.MaxInFlight, 0, 10_000_000):
+		return fsm.FieldInFlight
+	case !within(o.MaxAgeMillis, 0, maxDelay):
+		return fsm.FieldAge
+	}
+	return fsm.FieldNone
+}
+
+// uvarint is how many bytes a number takes, seven bits in each.
+func uvarint(v int64) (n int64) {
+	for n = 1; v >= 128; v >>= 7 {
+		n++
+	}
+	return n
+}
+
+// optional is how many bytes a field takes that is only written where it is not empty, with its length before it.
+func optional(n int) int64 {
+	if n == 0 {
+		return 0
+	}
+	return uvarint(int64(n)) + int64(n)
+}
+
+// size is what a message counts towards its queue's max_bytes: its body and each field that is set. A task id that is the
+// message's own id counts nothing, nor does the default content type where it was left out.
+func (x *message) size() int64 {
+	n := int64(len(x.body)) + optional(len(x.kind)) + optional(len(x.givenType)) + optional(len(x.key))
+	if x.id.IsZero() || x.task != idText(x.id) {
+		n += optional(len(x.task))
+	}
+	pairs := 0
+	for _, h := range x.headers {
+		pairs += int(uvarint(int64(len(h.Name)))) + len(h.Name) + int(uvarint(int64(len(h.Value)))) + len(h.Value)
+	}
+	n += optional(pairs)
+	if x.timeout > 0 {
+		n += uvarint(x.timeout)
+	}
+	if x.redrives > 0 { // its first id, when that was made, and how often it was redriven
+		n += 16 + uvarint(x.originalEnqueuedAt) + uvarint(int64(x.redrives))
+	}
+	return n + optional(retrySize(x.retry))
+}
+
+// retrySize counts a policy of a message's own: its kind, and six numbers, of which those that the kind does not use are 0.
+func retrySize(p fsm.RetryPolicy) int {
+	n := 1 + uvarint(p.JitterMillis)
+	switch p.Kind {
+	case fsm.RetryDefault:
+		return 0
+	case fsm.RetrySchedule:
+		n += uvarint(int64(len(p.Steps))) + 4
+		for _, s := range p.Steps {
+			n += uvarint(s)
+		}
+		return int(n)
+	}
+	n += 1 + uvarint(p.InitialMillis) + uvarint(int64(p.MaxAttempts))
+	if p.Kind == fsm.RetryFixed {
+		return int(n + 2)
+	}
+	n += uvarint(p.MaxMillis)
+	if p.Kind == fsm.RetryLinear {
+		return int(n + 1)
+	}
+	return int(n + uvarint(p.MultiplierMilli))
+}
+
+// bytes is what a queue's live messages count.
+func (q *queue) bytes() (n int64) {
+	for _, x := range q.messages {
+		n += x.size()
+	}
+	return n
+}
+
+// deep says whether max_depth keeps another message out.
+func (q *queue) deep() fsm.Outcome {
+	if most := q.options.MaxDepth; most > 0 && int64(len(q.messages)) >= most {
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDepth, Limit: most}
+	}
+	return fsm.Outcome{}
+}
+
+// large says whether max_bytes keeps a message of the given size out.
+func (q *queue) large(size int64) fsm.Outcome {
+	if most := q.options.MaxBytes; most > 0 && q.bytes()+size > most {
+		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldBytes, Limit: most}
+	}
+	return fsm.Outcome{}
+}
+
+// first is the first refusal of a list of checks, made in their order.
+func first(list ...fsm.Outcome) fsm.Outcome {
+	for _, o := range list {
+		if o.Code != fsm.OK {
+			return o
+		}
+	}
+	return fsm.Outcome{}
+}
+
+// out counts a queue's messages that are leased.
+func (q *queue) out() (n int64) {
+	for _, x := range q.messages {
+		if x.state == fsm.StateLeased {
+			n++
+		}
+	}
+	return n
+}
+
+// slots is how many more messages may be out.
+func (q *queue) slots() int64 {
+	switch {
+	case q.options.Paused:
+		return 0
+	case q.options.MaxInFlight == 0:
+		return 1 << 40
+	}
+	return max(0, q.options.MaxInFlight-q.out())
+}
+
+// servable is a message that a lease may hand out.
+type servable struct {
+	queue string
+	id    fsm.ID
+}
+
+// servable are the messages of all queues that a lease may hand out, as far as their limits go.
+func (m *Model) servable() map[servable]bool {
+	set := map[servable]bool{}
+	for _, q := range m.queues {
+		if q.slots() > 0 {
+			for _, x := range q.unblocked() {
+				set[servable{q.name, x.id}] = true
+			}
+		}
+	}
+	return set
+}
+
+// Leasable counts the messages of a queue that a lease would hand out now.
+func (m *Model) Leasable(name string) int64 {
+	q := m.queue(name)
+	if q == nil {
+		return 0
+	}
+	return min(q.slots(), int64(len(q.unblocked())))
+}
