@@ -93,6 +93,8 @@ func invalid(o *fsm.Outcome) *wire.Fault {
 	switch {
 	case o.Field == fsm.FieldRequest:
 		return wire.Invalid("request", "the number is %d or more above low: at most %d requests may be unanswered", wire.MaxRequestSpan, wire.MaxRequestSpan)
+	case o.Field == fsm.FieldPriority && o.Limit == fsm.DefaultPriority:
+		return wire.Invalid("priority", "this queue is ordered and knows one priority: %d, or none at all, would be right", o.Limit)
 	case o.Limit > 0:
 		return wire.Invalid(named(o.Field, "request"), "outside its limits: at most %d would be right", o.Limit)
 	}

@@ -198,6 +198,7 @@ func TestWrongUse(t *testing.T) {
 	t.Parallel()
 	addr := devNode(t)
 	must(t, addr, "", "queue", "create", "q", "--lease", "5s")
+	must(t, addr, "", "queue", "create", "ordered", "--ordering", "fifo")
 	big := filepath.Join(t.TempDir(), "big")
 	if err := os.WriteFile(big, make([]byte, 1<<20+1), 0o600); err != nil {
 		t.Fatal(err)
@@ -216,6 +217,7 @@ func TestWrongUse(t *testing.T) {
 		{"unknown flag", []string{"enqueue", "q", "--colour", "red"}, exitUsage, "unknown flag"},
 		{"noun without a verb", []string{"queue"}, exitUsage, ""},
 		{"missing argument", []string{"enqueue"}, exitUsage, "arg"},
+		{"arguments where flags belong", []string{"schedule", "create", "nightly", "q", "tick"}, exitUsage, "--cron EXPRESSION"},
 		{"bad output format", []string{"queue", "list", "-o", "xml"}, exitUsage, "table or json"},
 		{"bad duration", []string{"lease", "q", "--wait", "soon"}, exitUsage, "duration"},
 		{"bad retry", []string{"enqueue", "q", "x", "--retry", "often"}, exitUsage, "exponential:"},
@@ -224,6 +226,7 @@ func TestWrongUse(t *testing.T) {
 		{"dots as queue name", []string{"queue", "create", ".."}, exitFailed, "invalid_argument"},
 		{"body too large", []string{"enqueue", "q", "--file", big}, exitFailed, "1048576"},
 		{"priority out of range", []string{"enqueue", "q", "x", "--priority", "10"}, exitFailed, "priority"},
+		{"priority in an ordered queue", []string{"enqueue", "ordered", "x", "--priority", "9"}, exitFailed, "knows one priority: 4"},
 		{"same queue, other options", []string{"queue", "create", "q", "--lease", "6s"}, exitFailed, "already_exists"},
 		{"unknown queue", []string{"queue", "stats", "nope"}, exitNotFound, "not_found"},
 		{"unknown task", []string{"task", "status", noToken}, exitNotFound, "not_found"},

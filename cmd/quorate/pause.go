@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -43,4 +44,12 @@ func limit(n int64) string {
 		return "none"
 	}
 	return fmt.Sprint(n)
+}
+
+// lifetime prints a duration that 0 stands for no end of.
+func lifetime(d time.Duration) string {
+	if d == 0 {
+		return "none"
+	}
+	return d.String()
 }

@@ -250,7 +250,7 @@ func newQueueShow(c *cli) *cobra.Command {
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
 				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
-				"max-in-flight", limit(o.MaxInFlight), "max-age", o.MaxAge.String(), "paused", fmt.Sprint(o.Paused))
+				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused))
 		}),
 	}
 }

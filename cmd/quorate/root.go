@@ -61,7 +61,27 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newQueue(c), newDLQ(c), newSchedule(c), newResult(c), newTask(c), newKV(c), newBatch(c), newCluster(c),
 		newConfig(c), newDoctor(c), newBench(c), newVersion(c),
 	)
+	sayUsage(root)
 	return root
+}
+
+// sayUsage makes every command answer a wrong number of arguments with its usage line, not with a count alone.
+func sayUsage(cmd *cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		sayUsage(sub)
+		check := sub.Args
+		if check == nil {
+			continue
+		}
+		sub.Args = func(cmd *cobra.Command, args []string) error {
+			err := check(cmd, args)
+			var said *exitError
+			if err == nil || errors.As(err, &said) {
+				return err
+			}
+			return usagef("%w; want %s", err, cmd.UseLine())
+		}
+	}
 }
 
 // noSuchVerb refuses a word that is no command, and names those that were perhaps meant.
