@@ -64,6 +64,8 @@ const (
 	FieldBytes    Field = 42 // their bytes (max_bytes)
 	FieldInFlight Field = 43 // max_in_flight
 	FieldAge      Field = 44 // max_age_ms
+	FieldOverflow Field = 45 // overflow
+	FieldDelivery Field = 46 // delivery
 
 	// Of dead letters.
 	FieldDeadLetterQueue Field = 70

@@ -452,8 +452,10 @@ const (
 	optPaused // without a value
 	optEnd
 
-	optDeadQueue = 1 << 30
-	optKnown     = optEnd - 1 | optDeadQueue
+	optDeadQueue    = 1 << 30
+	optOverflowMode = 1 << 16
+	optDelivery     = 1 << 17
+	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery
 )
 
 func appendQueueOptions(b []byte, o *QueueOptions) []byte {
@@ -464,7 +466,7 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.ResultTTLMillis != 0, optResultTTL) | bit(o.MaxResultsBytes != 0, optResultBytes) |
 		bit(o.Ordering != 0, optOrdering) | bit(o.MaxDepth != 0, optMaxDepth) | bit(o.MaxBytes != 0, optMaxBytes) |
 		bit(o.MaxInFlight != 0, optMaxInFlight) | bit(o.MaxAgeMillis != 0, optMaxAge) | bit(o.Paused, optPaused) |
-		bit(o.DeadLetterQueue != "", optDeadQueue)
+		bit(o.DeadLetterQueue != "", optDeadQueue) | bit(o.Overflow != 0, optOverflowMode) | bit(o.Delivery != 0, optDelivery)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -495,6 +497,12 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 	}
 	if f&optDeadQueue != 0 {
 		b = append(appendUvarint(b, uint64(len(o.DeadLetterQueue))), o.DeadLetterQueue...)
+	}
+	if f&optOverflowMode != 0 {
+		b = append(b, byte(o.Overflow))
+	}
+	if f&optDelivery != 0 {
+		b = append(b, byte(o.Delivery))
 	}
 	return b
 }

@@ -46,6 +46,7 @@ func vectors() []vector {
 		{"touch-session", &TouchSession{Session: MakeID(1, 0, 5, 0)}},
 		{"create-queue", &CreateQueue{Request: req, Name: q, Options: opts}},
 		{"create-queue-defaults", &CreateQueue{Name: q}},
+		{"create-queue-modes", &CreateQueue{Name: q, Options: QueueOptions{Overflow: OverflowDropOldest, Delivery: DeliverAtMostOnce}}},
 		{"set-queue", &SetQueue{Request: req, Name: q, Options: QueueOptions{Retry: RetryPolicy{JitterMillis: 3}}}},
 		{"delete-queue", &DeleteQueue{Request: req, Name: q}},
 		{"purge-queue", &PurgeQueue{Name: q}},

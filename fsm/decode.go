@@ -437,23 +437,13 @@ func (d *Decoder) options(o *QueueOptions) {
 	o.LeaseMillis = d.set(f&optLease != 0)
 	d.retry(&o.Retry, f&optRetry != 0)
 	o.MaxDead = d.set(f&optMaxDead != 0)
-	o.DeadOverflow = 0
-	if f&optOverflow != 0 {
-		if o.DeadOverflow = DeadOverflow(d.byte()); o.DeadOverflow == 0 {
-			d.fail("%s: a dead_overflow that is present is zero", opNames[d.op])
-		}
-	}
+	o.DeadOverflow = DeadOverflow(d.presentByte(f&optOverflow != 0, "a dead_overflow"))
 	o.DeadRetentionMillis = d.set(f&optDeadRetention != 0)
 	o.DedupWindowMillis = d.set(f&optDedupWindow != 0)
 	o.DedupMaxKeys = d.set(f&optDedupKeys != 0)
 	o.ResultTTLMillis = d.set(f&optResultTTL != 0)
 	o.MaxResultsBytes = d.set(f&optResultBytes != 0)
-	o.Ordering = 0
-	if f&optOrdering != 0 {
-		if o.Ordering = Ordering(d.byte()); o.Ordering == 0 {
-			d.fail("%s: an ordering that is present is zero", opNames[d.op])
-		}
-	}
+	o.Ordering = Ordering(d.presentByte(f&optOrdering != 0, "an ordering"))
 	o.MaxDepth = d.set(f&optMaxDepth != 0)
 	o.MaxBytes = d.set(f&optMaxBytes != 0)
 	o.MaxInFlight = d.set(f&optMaxInFlight != 0)
@@ -463,4 +453,17 @@ func (d *Decoder) options(o *QueueOptions) {
 	if f&optDeadQueue != 0 {
 		o.DeadLetterQueue = string(d.presentBytes())
 	}
+	o.Overflow = Overflow(d.presentByte(f&optOverflowMode != 0, "an overflow"))
+	o.Delivery = DeliveryMode(d.presentByte(f&optDelivery != 0, "a delivery"))
+}
+
+// presentByte reads a byte that is there, and then not zero, or not.
+func (d *Decoder) presentByte(there bool, what string) (v byte) {
+	if !there {
+		return 0
+	}
+	if v = d.byte(); v == 0 {
+		d.fail("%s: %s that is present is zero", opNames[d.op], what)
+	}
+	return v
 }

@@ -44,6 +44,26 @@ const (
 	orderEnd
 )
 
+// Overflow says what an enqueue does that would pass max_depth or max_bytes.
+type Overflow uint8
+
+// The two ways.
+const (
+	OverflowReject     Overflow = iota // it gets queue_full
+	OverflowDropOldest                 // what waits dies to make room, see fsm/overflow.go
+	overflowEnd
+)
+
+// DeliveryMode says what a lease means.
+type DeliveryMode uint8
+
+// The two modes.
+const (
+	DeliverAtLeastOnce DeliveryMode = iota // a message is out until its worker answers or its lease runs out
+	DeliverAtMostOnce                      // leasing acknowledges
+	deliverEnd
+)
+
 // QueueOptions are the settings of a queue. Zero values mean the default in every field; Normalize fills them in.
 // Durations are in milliseconds. Changed options apply at once to all messages, but for what a record fixes at its birth.
 type QueueOptions struct {
@@ -69,4 +89,8 @@ type QueueOptions struct {
 	// DeadLetterQueue is where what dies here is moved to, as ordinary messages; "": it stays in the queue's own dead set. It need
 	// not exist: as long as it does not, or takes no message, what dies stays.
 	DeadLetterQueue string
+	// Overflow is what happens beyond MaxDepth and MaxBytes. Default reject.
+	Overflow Overflow
+	// Delivery can be changed only while the queue holds no live message. Default at least once.
+	Delivery DeliveryMode
 }

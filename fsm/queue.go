@@ -215,9 +215,15 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 		return
 	}
 	op.Options.Normalize()
-	if op.Options.Ordering != q.meta.options.Ordering && s.tallies.Get(q.slot).live() > 0 {
-		*o = refuse(FailedPrecondition, FieldOrdering, 0)
-		return
+	if s.tallies.Get(q.slot).live() > 0 {
+		switch {
+		case op.Options.Ordering != q.meta.options.Ordering:
+			*o = refuse(FailedPrecondition, FieldOrdering, 0)
+			return
+		case op.Options.Delivery != q.meta.options.Delivery:
+			*o = refuse(FailedPrecondition, FieldDelivery, 0)
+			return
+		}
 	}
 	meta := &queueMeta{name: q.meta.name, number: q.meta.number, options: op.Options}
 	meta.options.Retry.Steps = slices.Clone(op.Options.Retry.Steps)

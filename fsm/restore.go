@@ -77,6 +77,7 @@ func (rs *restorer) run() error {
 		{sectionTombs, rs.tombs},
 		{sectionSessions, rs.sessions},
 		{sectionOrder, rs.order},
+		{sectionModes, rs.modes},
 		{sectionTasks, rs.taskTotals},
 		{sectionMoves, rs.moves},
 		{sectionStays, rs.stays},

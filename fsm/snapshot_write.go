@@ -19,6 +19,7 @@ const (
 	sectionSessions                  // by id, each with its outcomes by number
 
 	sectionOrder uint8 = 20 // what an ordered or limited queue has beyond, by number
+	sectionModes uint8 = 23 // overflow and delivery of queues that have another than the default, by number
 	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
 
 	sectionMoves      uint8 = 30 // by the message's id
@@ -74,6 +75,10 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	f.section(sectionOrder)
 	for _, slot := range queues {
 		v.writeOrder(f, slot)
+	}
+	f.section(sectionModes)
+	for _, slot := range queues {
+		v.writeModes(f, slot)
 	}
 	f.section(sectionTasks)
 	for _, slot := range queues {

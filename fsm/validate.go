@@ -83,6 +83,12 @@ func (o *QueueOptions) Validate() (Field, error) {
 	if o.DeadOverflow > DeadDropOldest {
 		return FieldOptions, fmt.Errorf("%w: dead_overflow %d is unknown", errOptions, o.DeadOverflow)
 	}
+	if o.Overflow >= overflowEnd {
+		return FieldOverflow, fmt.Errorf("%w: overflow %d is unknown", errOptions, o.Overflow)
+	}
+	if o.Delivery >= deliverEnd {
+		return FieldDelivery, fmt.Errorf("%w: delivery %d is unknown", errOptions, o.Delivery)
+	}
 	if o.Ordering >= orderEnd {
 		return FieldOrdering, fmt.Errorf("%w: ordering %d is unknown", errOptions, o.Ordering)
 	}
@@ -118,7 +124,7 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering &&
 		o.MaxDepth == p.MaxDepth && o.MaxBytes == p.MaxBytes && o.MaxInFlight == p.MaxInFlight &&
 		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused &&
-		o.DeadLetterQueue == p.DeadLetterQueue
+		o.DeadLetterQueue == p.DeadLetterQueue && o.Overflow == p.Overflow && o.Delivery == p.Delivery
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

@@ -6,13 +6,18 @@ import (
 	"time"
 )
 
+const defaultOps = 400
+
 var (
 	seedFlag  = flag.Uint64("seed", 1, "first seed; 0 is drawn from the clock and printed")
 	seedsFlag = flag.Int("seeds", 0, "how many seeds to run, one after another; 0: as many as there is time for")
 	forFlag   = flag.Duration("for", 12*time.Second, "with -seeds 0: how long to go on with new seeds")
-	opsFlag   = flag.Int("ops", 400, "operations a seed")
+	opsFlag   = flag.Int("ops", defaultOps, "operations a seed")
 	lookFlag  = flag.Int("look", 0, "compare all queries after so many entries; 0 is drawn from the seed")
 )
+
+// coverSeeds of the default run are run however long they take, and must see all that is asked for.
+const coverSeeds = 40
 
 // TestModel compares the model and the state over random sequences.
 func TestModel(t *testing.T) {
@@ -21,15 +26,23 @@ func TestModel(t *testing.T) {
 		first = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
 	t.Logf("from seed %d on (-seed, -seeds, -for, -ops, -look)", first)
-	var total RunResult
+	total := RunResult{Seen: NewCoverage()}
+	least := *seedsFlag
+	covers := *seedsFlag == 0 && *seedFlag == 1 && *opsFlag == defaultOps
+	if covers {
+		least = coverSeeds
+	}
 	seeds := 0
-	for until := time.Now().Add(*forFlag); seeds < *seedsFlag || *seedsFlag == 0 && time.Now().Before(until); seeds++ {
+	for until := time.Now().Add(*forFlag); seeds < least || *seedsFlag == 0 && time.Now().Before(until); seeds++ {
 		seed := first + uint64(seeds)
 		res := Run(seed, *opsFlag, *lookFlag)
 		total.Entries += res.Entries
 		total.Ops += res.Ops
 		total.Cuts += res.Cuts
 		total.Views += res.Views
+		if seeds < coverSeeds {
+			total.Seen.Add(res.Seen)
+		}
 		for c, n := range res.Codes {
 			total.Codes[c] += n
 		}
@@ -40,6 +53,9 @@ func TestModel(t *testing.T) {
 	}
 	t.Logf("%d seeds, %d entries, %d operations, %d cuts, %d held views; outcomes by code %v",
 		seeds, total.Entries, total.Ops, total.Cuts, total.Views, total.Codes)
+	if covers {
+		checkCoverage(t, total.Seen)
+	}
 }
 
 // report prints a failure in the fewest steps that still show it.

@@ -47,6 +47,7 @@ type Model struct {
 	offset uint32
 	fx     *fsm.Effects
 	op     int32
+	seen   *Coverage // over all entries; no part of the state
 }
 
 // queue is one queue with all that belongs to it.
@@ -148,7 +149,7 @@ type dedupKey struct {
 }
 
 // NewModel makes the empty state of a group.
-func NewModel(group uint16) *Model { return &Model{group: group} }
+func NewModel(group uint16) *Model { return &Model{group: group, seen: NewCoverage()} }
 
 // Index is the index of the last entry applied.
 func (m *Model) Index() uint64 { return m.index }
@@ -187,6 +188,7 @@ func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 
 	_, kind := m.nextMove()
 	m.fx.More = kind != moveNone
+	m.seen.answered(e, m.fx)
 	m.fx.Time = m.t
 	return m.fx
 }

@@ -16,7 +16,8 @@ import (
 type RunResult struct {
 	Entries, Ops, Cuts, Views int
 	Codes                     [16]int // outcomes by code
-	Steps                     []Step  // when it failed: what led to it
+	Seen                      *Coverage
+	Steps                     []Step // when it failed: what led to it
 	Err                       error
 }
 
@@ -28,6 +29,7 @@ func Run(seed uint64, ops, look int) RunResult {
 	p := NewPair(groupOf(seed), true)
 	defer func() { p.Close() }()
 	g := NewGenerator(seed, p.Model)
+	res.Seen = p.Model.seen
 	every := 1 + rng.IntN(12)                       // entries between looks at everything
 	cutPercent := []int{0, 5, 20, 100}[rng.IntN(4)] // entries after which the state goes through a snapshot
 	if g.crowd || g.heavy {
