@@ -66,6 +66,8 @@ const (
 	FieldAge      Field = 44 // max_age_ms
 	FieldOverflow Field = 45 // overflow
 	FieldDelivery Field = 46 // delivery
+	FieldRate     Field = 48 // rate
+	FieldBurst    Field = 49 // burst
 
 	// Of dead letters.
 	FieldDeadLetterQueue Field = 70

@@ -455,7 +455,9 @@ const (
 	optDeadQueue    = 1 << 30
 	optOverflowMode = 1 << 16
 	optDelivery     = 1 << 17
-	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery
+	optRate         = 1 << 21
+	optBurst        = 1 << 22
+	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | optRate | optBurst
 )
 
 func appendQueueOptions(b []byte, o *QueueOptions) []byte {
@@ -466,7 +468,8 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.ResultTTLMillis != 0, optResultTTL) | bit(o.MaxResultsBytes != 0, optResultBytes) |
 		bit(o.Ordering != 0, optOrdering) | bit(o.MaxDepth != 0, optMaxDepth) | bit(o.MaxBytes != 0, optMaxBytes) |
 		bit(o.MaxInFlight != 0, optMaxInFlight) | bit(o.MaxAgeMillis != 0, optMaxAge) | bit(o.Paused, optPaused) |
-		bit(o.DeadLetterQueue != "", optDeadQueue) | bit(o.Overflow != 0, optOverflowMode) | bit(o.Delivery != 0, optDelivery)
+		bit(o.DeadLetterQueue != "", optDeadQueue) | bit(o.Overflow != 0, optOverflowMode) | bit(o.Delivery != 0, optDelivery) |
+		bit(o.RateMilli != 0, optRate) | bit(o.Burst != 0, optBurst)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -503,6 +506,11 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 	}
 	if f&optDelivery != 0 {
 		b = append(b, byte(o.Delivery))
+	}
+	for _, v := range [...]int64{o.RateMilli, o.Burst} {
+		if v != 0 {
+			b = binary.AppendVarint(b, v)
+		}
 	}
 	return b
 }

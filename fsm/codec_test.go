@@ -48,6 +48,7 @@ func vectors() []vector {
 		{"create-queue-defaults", &CreateQueue{Name: q}},
 		{"create-queue-modes", &CreateQueue{Name: q, Options: QueueOptions{Overflow: OverflowDropOldest, Delivery: DeliverAtMostOnce}}},
 		{"set-queue", &SetQueue{Request: req, Name: q, Options: QueueOptions{Retry: RetryPolicy{JitterMillis: 3}}}},
+		{"set-queue-rate", &SetQueue{Name: q, Options: QueueOptions{RateMilli: LimitRateMilli, Burst: 300}}},
 		{"delete-queue", &DeleteQueue{Request: req, Name: q}},
 		{"purge-queue", &PurgeQueue{Name: q}},
 		{"enqueue", &Enqueue{Request: req, Queue: q, AutoCreate: true, Messages: []Message{{}, fullMessage(), {Body: []byte{0}}}}},

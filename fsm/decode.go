@@ -455,6 +455,8 @@ func (d *Decoder) options(o *QueueOptions) {
 	}
 	o.Overflow = Overflow(d.presentByte(f&optOverflowMode != 0, "an overflow"))
 	o.Delivery = DeliveryMode(d.presentByte(f&optDelivery != 0, "a delivery"))
+	o.RateMilli = d.set(f&optRate != 0)
+	o.Burst = d.set(f&optBurst != 0)
 }
 
 // presentByte reads a byte that is there, and then not zero, or not.

@@ -96,6 +96,7 @@ func (s *State) take(q *queue, slot, who, by int32, length int64) int32 {
 	t := s.tallies.Mut(q.slot)
 	t.ready--
 	t.leased++
+	t.tat = q.meta.rate.take(t.tat, s.now)
 
 	sd := s.sides.Mut(sl)
 	sd.lease = s.nextID()

@@ -83,6 +83,10 @@ type QueueOptions struct {
 	MaxDepth    int64 // 1–100,000,000
 	MaxBytes    int64 // bodies, headers and other fields; 1–1 TiB
 	MaxInFlight int64 // 1–10,000,000
+	// RateMilli is how many deliveries a second there may be, in thousandths, 0 for no limit; Burst is how many of them at once,
+	// 0 for one second's worth and at least one. Every lease is a delivery.
+	RateMilli int64 // 1–1,000,000,000
+	Burst     int64 // 1–1,000,000; not without a rate
 	// MaxAgeMillis is the ttl of messages that come without one, fixed when they are enqueued; 0 for none; at most 366 days.
 	MaxAgeMillis int64
 	Paused       bool // nothing is leased; all else goes on

@@ -12,7 +12,19 @@ type queueMeta struct {
 	name    string
 	number  uint32
 	options QueueOptions // normalized
+	rate    bucket       // of these
 }
+
+// newMeta makes the meta of a queue with valid, normalized options, of which it keeps nothing that is the caller's.
+func newMeta(name string, number uint32, o *QueueOptions) *queueMeta {
+	m := &queueMeta{name: name, number: number, options: *o}
+	m.options.Retry.Steps = slices.Clone(o.Retry.Steps)
+	m.settle()
+	return m
+}
+
+// settle works out what follows from the options.
+func (m *queueMeta) settle() { m.rate = bucketOf(m.options.RateMilli, m.options.Burst) }
 
 // tally is the part of a queue that changes with every operation and that views need: a record without pointers.
 type tally struct {
@@ -36,6 +48,7 @@ type tally struct {
 	// deadCut is the failed_at below which dead letters had ended when the retention was changed: they stay ended.
 	deadCut    int64
 	used, gone bool
+	tat        int64 // of the queue's rate, ns; in the past where it owes nothing
 }
 
 // live is how many live messages the queue holds.
@@ -164,9 +177,8 @@ func (s *State) makeQueue(name []byte, options QueueOptions) (*queue, bool) {
 	if int64(len(s.names)) >= s.lim.queues || s.queueNumbers == 1<<32-1 {
 		return nil, false
 	}
-	options.Retry.Steps = slices.Clone(options.Retry.Steps)
 	s.queueNumbers++
-	return s.addQueue(&queueMeta{name: string(name), number: s.queueNumbers, options: options}), true
+	return s.addQueue(newMeta(string(name), s.queueNumbers, &options)), true
 }
 
 func (s *State) createQueue(op *CreateQueue, o *Outcome) {
@@ -225,8 +237,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 			return
 		}
 	}
-	meta := &queueMeta{name: q.meta.name, number: q.meta.number, options: op.Options}
-	meta.options.Retry.Steps = slices.Clone(op.Options.Retry.Steps)
+	meta := newMeta(q.meta.name, q.meta.number, &op.Options)
 	if old := q.meta.options.DeadRetentionMillis; old != meta.options.DeadRetentionMillis {
 		t := s.tallies.Mut(q.slot)
 		t.deadCut = max(t.deadCut, s.now-old+1)
@@ -237,6 +248,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	s.nameDead(q.meta.options.DeadLetterQueue, -1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
 	q.meta = meta
+	s.changeRate(q)
 	if s.leasable(q) > before {
 		s.tellReady(q)
 	}

@@ -206,6 +206,9 @@ func (p *player) options() (o QueueOptions) {
 	case 4:
 		o.Paused = d.n(3) == 0
 	}
+	if d.n(5) == 0 {
+		o.RateMilli, o.Burst = pick(d, []int64{500, 5000, 30_000, 1_000_000}), int64(d.n(4))
+	}
 	o.DeadLetterQueue = pick(d, []string{"", "", "", "a", "b", "b", "c", "e"})
 	o.Retry = RetryPolicy{Kind: RetryLinear, InitialMillis: 40, MaxMillis: 100, MaxAttempts: int32(1 + d.n(4))}
 	o.Retry.Normalize()

@@ -78,6 +78,7 @@ func (rs *restorer) run() error {
 		{sectionSessions, rs.sessions},
 		{sectionOrder, rs.order},
 		{sectionModes, rs.modes},
+		{sectionRates, rs.rates},
 		{sectionTasks, rs.taskTotals},
 		{sectionMoves, rs.moves},
 		{sectionStays, rs.stays},

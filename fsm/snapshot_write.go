@@ -20,6 +20,7 @@ const (
 
 	sectionOrder uint8 = 20 // what an ordered or limited queue has beyond, by number
 	sectionModes uint8 = 23 // overflow and delivery of queues that have another than the default, by number
+	sectionRates uint8 = 24 // rates of queues, by number
 	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
 
 	sectionMoves      uint8 = 30 // by the message's id
@@ -79,6 +80,10 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	f.section(sectionModes)
 	for _, slot := range queues {
 		v.writeModes(f, slot)
+	}
+	f.section(sectionRates)
+	for _, slot := range queues {
+		v.writeRate(f, slot)
 	}
 	f.section(sectionTasks)
 	for _, slot := range queues {

@@ -90,7 +90,15 @@ func goldenRig(t testing.TB) *rig {
 	r.ok(&Nack{Token: r.lease1(), Permanent: true})
 	r.lease(2)
 	goldenTasks(r)
+	goldenRates(r)
 	return r
+}
+
+// goldenRates has a rate that is in debt.
+func goldenRates(r *rig) {
+	r.ok(&CreateQueue{Name: []byte("rated"), Options: QueueOptions{RateMilli: 2500, Burst: 2}})
+	r.apply(&Enqueue{Queue: []byte("rated"), Messages: []Message{text("1"), text("2"), text("3")}})
+	r.ok(&Lease{Queue: []byte("rated"), Consumer: someone, Max: 3})
 }
 
 // goldenTasks cancels, moves and changes tasks in every state that the rig can bring about.

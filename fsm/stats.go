@@ -63,7 +63,7 @@ func (s *State) QueueOptions(n uint32) QueueOptions {
 }
 
 // Ready is how many messages of a queue can be leased now: of the ready ones those that do not wait for another of their
-// key or queue, as far as max_in_flight allows, and none while it is paused.
+// key or queue, as far as max_in_flight and the rate allow, and none while it is paused.
 func (s *State) Ready(n uint32) int {
 	if q := s.byNumber(n); q != nil {
 		return int(s.leasable(q))
@@ -81,22 +81,31 @@ func (s *State) QueueOrdering(n uint32) Ordering {
 
 // leasable is how many messages of a queue can be leased now.
 func (s *State) leasable(q *queue) int64 {
+	return s.leasableAt(q, s.now)
+}
+
+// leasableAt is how many of the messages that are ready now can be leased when T is at.
+func (s *State) leasableAt(q *queue, at int64) int64 {
 	t, o := s.tallies.Get(q.slot), &q.meta.options
 	n := t.ready - q.blocked
-	switch {
-	case o.Paused:
+	if o.Paused {
 		return 0
-	case o.MaxInFlight != 0:
-		return max(0, min(n, o.MaxInFlight-t.leased))
+	}
+	if o.MaxInFlight != 0 {
+		n = max(0, min(n, o.MaxInFlight-t.leased))
+	}
+	if o.RateMilli != 0 {
+		n = min(n, q.meta.rate.room(t.tat, at))
 	}
 	return n
 }
 
-// Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused or has a limit
-// on what is out.
+// Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused, or has a limit
+// on what is out or on the rate.
 func (s *State) Throttled(n uint32) (paused, limited bool) {
 	if q := s.byNumber(n); q != nil {
-		return q.meta.options.Paused, q.meta.options.MaxInFlight != 0
+		o := &q.meta.options
+		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0
 	}
 	return false, false
 }

@@ -11,6 +11,8 @@ import (
 )
 
 // slotOf is the slot of some message in a state.
+func (r *rig) slotOfQueue(name string) int32 { return r.s.findQueueRead([]byte(name)).slot }
+
 func (r *rig) slotOf(st MessageState) int32 {
 	r.t.Helper()
 	at := none
@@ -47,6 +49,9 @@ var tampered = []struct {
 	{"scheduled count", func(r *rig) { r.s.tallies.Mut(0).scheduled++ }, "scheduled, a scan finds", ""},
 	{"bytes", func(r *rig) { r.s.tallies.Mut(0).bytes-- }, "bytes, a scan finds", ""},
 	{"group count", func(r *rig) { r.s.groupCount++ }, "messages of the group", ""},
+	{"instant of a rate", func(r *rig) { r.s.tallies.Mut(r.slotOfQueue("rated")).tat = 1<<63 - 1 }, "", "instant 9223372036854775807"},
+	{"rate out of range", func(r *rig) { r.s.queues[r.slotOfQueue("rated")].meta.options.RateMilli = -1 }, "", "rate -1"},
+	{"burst out of range", func(r *rig) { r.s.queues[r.slotOfQueue("rated")].meta.options.Burst = LimitBurst + 1 }, "", "burst 1000001"},
 	{"list link", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).prev = 5 }, "has prev 5", ""},
 	{"list tail", func(r *rig) { r.s.queues[0].ready[4].tail = none }, "tail is -1", ""},
 	{"list ring", func(r *rig) { q := r.s.queues[0]; r.s.messages.Mut(q.ready[4].tail).next = q.ready[4].head }, "in queue \"q\" ready and in", ""},

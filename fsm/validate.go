@@ -108,10 +108,15 @@ func (o *QueueOptions) Validate() (Field, error) {
 		{"max_bytes", FieldBytes, o.MaxBytes, 1, LimitMaxBytes},
 		{"max_in_flight", FieldInFlight, o.MaxInFlight, 1, LimitMaxInFlight},
 		{"max_age_ms", FieldAge, o.MaxAgeMillis, 1, MaxDelayMillis},
+		{"rate", FieldRate, o.RateMilli, 1, LimitRateMilli},
+		{"burst", FieldBurst, o.Burst, 1, LimitBurst},
 	} {
 		if c.v != 0 && (c.v < c.lo || c.v > c.hi) {
 			return c.field, fmt.Errorf("%w: %s %d, want %d to %d", errOptions, c.name, c.v, c.lo, c.hi)
 		}
+	}
+	if o.Burst != 0 && o.RateMilli == 0 {
+		return FieldBurst, fmt.Errorf("%w: burst %d without a rate", errOptions, o.Burst)
 	}
 	return FieldNone, nil
 }
@@ -123,7 +128,7 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 		o.DedupWindowMillis == p.DedupWindowMillis && o.DedupMaxKeys == p.DedupMaxKeys &&
 		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering &&
 		o.MaxDepth == p.MaxDepth && o.MaxBytes == p.MaxBytes && o.MaxInFlight == p.MaxInFlight &&
-		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused &&
+		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused && o.RateMilli == p.RateMilli && o.Burst == p.Burst &&
 		o.DeadLetterQueue == p.DeadLetterQueue && o.Overflow == p.Overflow && o.Delivery == p.Delivery
 }
 

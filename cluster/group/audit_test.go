@@ -92,8 +92,13 @@ func (g *Group) audit(t testing.TB) {
 			t.Errorf("audit: queue %s has waiters %d adding %d reserved %d refs %d by the books, %d %d %d %d in truth",
 				q.name, q.count, q.adding, q.reserved, q.refs, n, b.adding, b.reserved, b.refs)
 		}
-		if q.count > 0 && q.ready(g.st) > 0 && !q.marked {
-			t.Errorf("audit: queue %s has %d ready for %d waiters and is not marked", q.name, q.ready(g.st), q.count)
+		now, _ := g.time.now()
+		avail, _, next := q.look(g.st, now)
+		if q.count > 0 && (avail > 0 || next != 0) && !q.marked && q.refillAt == 0 {
+			t.Errorf("audit: queue %s has %d ready for %d waiters, more at %d, and is not marked", q.name, avail, q.count, next)
+		}
+		if q.refillAt != 0 && d.refills.queues[q.refillIx] != q {
+			t.Errorf("audit: queue %s is not among the refills where it says", q.name)
 		}
 	}
 	if total != d.waiting {

@@ -262,12 +262,13 @@ type delivered struct {
 	attempt int32
 	body    string
 	left    int64
+	t       int64 // log time of the lease
 }
 
 func readDelivery(st *fsm.State, l fsm.Leased) delivered {
 	var d fsm.Delivery
 	st.Deliver(l, &d)
-	return delivered{token: d.Token, attempt: d.Attempt, body: string(d.Body), left: d.LeaseLeft}
+	return delivered{token: d.Token, attempt: d.Attempt, body: string(d.Body), left: d.LeaseLeft, t: st.Time()}
 }
 
 // send proposes without waiting; the deadline is 5 s.

@@ -24,6 +24,7 @@ type dispatcher struct {
 	waiting  int      // waiters in all queues
 	pulls    int      // pulls among them
 
+	refills   refills
 	blocked   []*subscription        // whose connections had no room
 	releases  []fsm.Token            // leases to give back in the next entry
 	releasing map[fsm.Token]struct{} // those and the ones on their way
@@ -47,6 +48,8 @@ type queue struct {
 	guessed  int64  // those of them that may well not come
 	reserved int64  // messages that lease operations in flight may take
 	marked   bool
+	refillAt int64 // T at which a rate lets out more, while somebody waits for that; 0: nobody
+	refillIx int   // position in refills
 }
 
 // waiter is a place in a queue's ring of those who can be given something: a subscription with free credit or a pull.
@@ -93,6 +96,7 @@ func (d *dispatcher) hold(name string) *queue {
 func (d *dispatcher) drop(q *queue) {
 	if q.refs--; q.refs == 0 && d.queues[q.name] == q {
 		delete(d.queues, q.name) // if it is still marked, deal finds nobody waiting
+		d.refills.forget(q)
 	}
 }
 
@@ -175,12 +179,15 @@ func (d *dispatcher) unblock(now time.Duration) {
 	d.blocked = d.blocked[:copy(d.blocked, d.blocked[n:])]
 }
 
-// ready is how many messages of the queue a lease operation packed now could get, by the books.
-func (q *queue) ready(st *fsm.State) int64 {
+// look is how many messages of the queue a lease operation packed at T = now could get, by the books, how many of them are
+// sure to be there, and when a rate lets out more, 0 if none holds anything back.
+func (q *queue) look(st *fsm.State, now int64) (avail, sure, next int64) {
 	if !q.find(st) {
-		return q.adding - q.reserved
+		return q.adding - q.reserved, q.adding - q.reserved - q.guessed, 0
 	}
-	return int64(st.Ready(q.number)) + q.adding - q.reserved
+	o := st.Outlook(q.number, now)
+	avail = min(o.Ready+q.adding, o.Most) - q.reserved
+	return avail, avail - q.guessed, o.Next
 }
 
 // find looks the queue's number up; false while it does not exist.
@@ -330,7 +337,8 @@ func (d *dispatcher) release(tokens ...fsm.Token) {
 // deal appends lease operations for those who wait on marked queues. Within a queue everybody is served in turn, an even
 // share each round, so that one with much credit starves nobody; queues take turns from entry to entry. Pulls are given
 // only what is sure to be there.
-func (d *dispatcher) deal(st *fsm.State, buf []byte, f *flight, limit int) []byte {
+// now is T: what is dealt will be stamped with it or later.
+func (d *dispatcher) deal(st *fsm.State, now int64, buf []byte, f *flight, limit int) []byte {
 	left, ops := int64(dealMessages), dealOps
 	limit = max(limit, len(buf)+limit/4)
 	full := func() bool { return left <= 0 || ops <= 0 || len(buf) >= limit }
@@ -339,8 +347,10 @@ func (d *dispatcher) deal(st *fsm.State, buf []byte, f *flight, limit int) []byt
 		q := d.marked[0]
 		d.marked = append(d.marked[:0], d.marked[1:]...)
 		q.marked = false
-		avail := q.ready(st)
-		sure := avail - q.guessed
+		avail, sure, next := q.look(st, now)
+		if avail <= 0 && next != 0 && q.count > 0 {
+			d.refills.at(q, next)
+		}
 	serve:
 		for avail > 0 && q.count > 0 && !full() {
 			share := max(1, avail/int64(q.count))

@@ -156,7 +156,15 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 		d.foreseeDue(g.st, f)
 	}
 	pk.buf = d.giveBack(g.st, pk.buf, f)
-	pk.buf = d.deal(g.st, pk.buf, f, g.limits.EntryBytes)
+	t, _ := g.time.now()
+	if len(f.ops) > 0 {
+		d.refills.due(d, t) // those that ride along cost no entry
+	}
+	pk.buf = d.deal(g.st, t, pk.buf, f, g.limits.EntryBytes)
+	if d.refills.sooner {
+		d.refills.sooner = false
+		g.wakeTimer()
+	}
 	if len(f.ops) == 0 && (!due || len(g.flights.list) > 0) {
 		g.unbook(f)
 		g.flights.recycle(f)

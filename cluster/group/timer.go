@@ -97,6 +97,9 @@ func (g *Group) beat() (next time.Duration) {
 		if wait, ok := g.scheduleDue(); ok {
 			next = min(next, max(wait, time.Millisecond))
 		}
+		if wait, ok := g.refill(now); ok {
+			next = min(next, max(wait, time.Millisecond))
+		}
 	}
 	g.dispatch.unblock(now)
 	g.weigh(now)
@@ -134,6 +137,7 @@ func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 		return
 	}
 	now := g.clock.Mono()
+	t, _ := g.time.now()
 	d := &g.dispatch
 	g.pullNext = 0
 	none := []fsm.Outcome{{}}
@@ -143,7 +147,7 @@ func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 				g.pullUntil(w.until)
 				continue
 			}
-			if w.queue.ready(st) > 0 && now < w.until+pullGrace { // the next entry will have something for it
+			if avail, _, _ := w.queue.look(st, t); avail > 0 && now < w.until+pullGrace { // the next entry will have something for it
 				d.mark(w.queue)
 				g.pullUntil(now + time.Millisecond)
 				continue
