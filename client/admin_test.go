@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -45,19 +46,19 @@ func TestCallsAndAnswers(t *testing.T) {
 	}
 	options := QueueOptions{
 		Lease: time.Second, Retry: &RetryPolicy{Kind: "schedule", Steps: []time.Duration{time.Second, 1500 * time.Microsecond}}, MaxDead: 5,
-		DeadOverflow: "drop_oldest", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, MaxAge: time.Minute, Paused: true,
+		DeadOverflow: "drop_oldest", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, MaxAge: time.Minute, Paused: true, Rate: 2.5, Burst: 4,
 	}
 	wireOptions := wire.QueueOptions{
 		LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "schedule", Steps: []int64{1000, 2}}, MaxDead: 5, DeadOverflow: "drop_oldest",
-		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, MaxAgeMillis: 60_000, Paused: true,
+		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, MaxAgeMillis: 60_000, Paused: true, RateMilli: 2500, Burst: 4,
 	}
 	info := wire.QueueInfo{
-		Name: "q", Options: wire.QueueOptions{LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},
+		Name: "q", Options: wire.QueueOptions{RateMilli: 1001, Burst: 2, LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},
 		Pending: 1, Processing: 2, Scheduled: 3, Retrying: 4, Dead: 5, Bytes: 6, Results: 7, ResultBytes: 8, DedupKeys: 9, OldestAgeMillis: 10,
 		Totals: map[string]int64{"acked": 11}, AvgProcessingMillis: 12, Tombstones: 13,
 	}
 	wantInfo := QueueInfo{
-		Name: "q", Options: QueueOptions{Lease: time.Second, Retry: &RetryPolicy{Kind: "exponential", Initial: time.Second, Multiplier: 2.5, Max: time.Minute, MaxAttempts: 5, Jitter: 10 * time.Millisecond}},
+		Name: "q", Options: QueueOptions{Rate: 1.001, Burst: 2, Lease: time.Second, Retry: &RetryPolicy{Kind: "exponential", Initial: time.Second, Multiplier: 2.5, Max: time.Minute, MaxAttempts: 5, Jitter: 10 * time.Millisecond}},
 		Pending: 1, Processing: 2, Scheduled: 3, Retrying: 4, Dead: 5, Bytes: 6, Results: 7, ResultBytes: 8, DedupKeys: 9,
 		OldestAge: 10 * time.Millisecond, Totals: map[string]int64{"acked": 11}, AvgProcessing: 12 * time.Millisecond, Tombstones: 13,
 	}
@@ -348,4 +349,15 @@ func TestSlowServer(t *testing.T) {
 			t.Errorf("%d in the log, %d done, %d failed", len(f.log), done, failed)
 		}
 	})
+}
+
+// A rate that is none is refused in the caller's own words, and never taken for no limit.
+func TestRateRefused(t *testing.T) {
+	c := open(t, newFake(t, 1), Options{})
+	for _, rate := range []float64{0.0001, -1, math.NaN(), math.Inf(1), 1e300} {
+		err := c.CreateQueue(t.Context(), "q", QueueOptions{Rate: rate})
+		if !errors.Is(err, ErrInvalidArgument) || !strings.Contains(err.Error(), fmt.Sprint(rate)) {
+			t.Errorf("rate %v: %v", rate, err)
+		}
+	}
 }

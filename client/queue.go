@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/quorate/quorate/wire"
@@ -30,6 +31,11 @@ type QueueOptions struct {
 	MaxDepth, MaxBytes, MaxInFlight int64
 	MaxAge                          time.Duration
 	Paused                          bool // nothing is leased; enqueues, acks and nacks go on
+
+	// Rate is how many deliveries there may be a second: 0.001 to 1,000,000 in steps of 0.001, 0 for no limit. Burst is how many of
+	// them at once: 1 to 1,000,000, 0 for one second's worth and at least 1. What is delivered again counts again.
+	Rate  float64
+	Burst int64
 }
 
 func (o *QueueOptions) wire() wire.QueueOptions {
@@ -38,8 +44,28 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		DeadRetentionMillis: millis(o.DeadRetention), DedupWindowMillis: millis(o.DedupWindow), DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight, MaxAgeMillis: millis(o.MaxAge),
-		Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
+		Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue, RateMilli: rateMilli(o.Rate), Burst: o.Burst,
 	}
+}
+
+// rateMilli is a rate in thousandths. What is no rate becomes one that is refused, and never none.
+func rateMilli(rate float64) int64 {
+	milli := math.Round(rate * 1000)
+	switch {
+	case rate == 0:
+		return 0
+	case rate > 0 && milli >= 1 && milli <= 1e15:
+		return int64(milli)
+	}
+	return -1
+}
+
+// checkRate says what is wrong with a rate in the caller's own number.
+func checkRate(field string, rate float64) error {
+	if rateMilli(rate) < 0 {
+		return errorOf(wire.Invalid(field, "%v deliveries a second; 0.001 to 1000000 are allowed, or 0 for no limit", rate))
+	}
+	return nil
 }
 
 // QueueInfo is a queue's options and counters.
@@ -74,6 +100,7 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			ResultTTL: time.Duration(o.ResultTTLMillis) * time.Millisecond, MaxResultsBytes: o.MaxResultsBytes,
 			Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
 			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
+			Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
 		},
 		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,
@@ -108,6 +135,9 @@ func ask[T any](ctx context.Context, c *Client, t wire.Type, body any, take func
 var firstRequest = wire.Request{Number: 1, Low: 1}
 
 func (c *Client) writeQueue(ctx context.Context, t wire.Type, name string, o QueueOptions) error {
+	if err := checkRate("rate", o.Rate); err != nil {
+		return err
+	}
 	b := &wire.QueueWrite{Queue: name, Options: o.wire(), Request: firstRequest}
 	if f := b.Validate(); f != nil {
 		return errorOf(f)

@@ -156,6 +156,11 @@
 //
 // max_in_flight counts leases of cancelled tasks until they end. It bounds what is leased from the entry on that sets it.
 //
+// A rate is one instant, in ns of log time (fsm/rate.go). Every lease is a delivery, also of what comes back unused: nothing is
+// paid back, and a purge forgives nothing. An instant of another rate is cut once, in the entry that sets the new one, and not at
+// every decision: a bound that moves with now would hold a queue back until the old debt had run out after all. From the year
+// 2223 on rates hold nothing back.
+//
 // What is out at a purge holds its key afterwards still, against messages that come later: it may come back.
 //
 // A dead letter from before its queue was ordered is requeued with the default priority: the order knows no other.

@@ -23,6 +23,7 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 	case wire.OrderPerKey:
 		q.Ordering = fsm.OrderPerKey
 	}
+	q.RateMilli, q.Burst = o.RateMilli, o.Burst
 	q.Normalize()
 	return q
 }
@@ -44,6 +45,7 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	}
 	q.Ordering = orderings[o.Ordering]
 	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
+	q.RateMilli, q.Burst = o.RateMilli, o.Burst
 	return q
 }
 

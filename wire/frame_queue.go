@@ -19,6 +19,8 @@ type QueueOptions struct {
 	MaxInFlight     int64  `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
 	Paused          bool   `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
 	MaxAgeMillis    int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
+	RateMilli       int64  `cbor:"29,keyasint,omitempty"` // deliveries a second, in thousandths; 0: no limit
+	Burst           int64  `cbor:"30,keyasint,omitempty"` // of them at once; 0: one second's worth, at least 1
 	DeadLetterQueue string `cbor:"40,keyasint,omitempty"` // another queue, to which what dies here is moved; absent: it stays here
 }
 

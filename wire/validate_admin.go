@@ -1,6 +1,10 @@
 package wire
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
 
 // Bounds of queue options, where they are not named elsewhere.
 const (
@@ -10,6 +14,8 @@ const (
 	maxTableRecords   = 10_000_000
 	maxResultsBytes   = 1 << 40
 	maxQueueDepth     = 100_000_000
+	maxRateMilli      = 1_000_000_000
+	maxBurst          = 1_000_000
 	maxStatusFilter   = 32 // bytes of a state or reason name
 	versionsExplained = "the protocol versions that the client speaks"
 )
@@ -88,6 +94,7 @@ func (o *QueueOptions) Validate() *Fault {
 		count("max_bytes", o.MaxBytes, maxResultsBytes),
 		count("max_in_flight", o.MaxInFlight, maxTableRecords),
 		checkMillis("max_age_ms", o.MaxAgeMillis, 1, MaxDelayMillis),
+		checkRate("rate", o.RateMilli, "burst", o.Burst),
 	)
 	if f != nil {
 		return f
@@ -109,6 +116,31 @@ func (o *QueueOptions) Validate() *Fault {
 		return o.Retry.Validate("retry")
 	}
 	return nil
+}
+
+// checkRate judges a rate, in thousandths of a delivery a second, and its burst.
+func checkRate(field string, milli int64, burstField string, burst int64) *Fault {
+	switch {
+	case milli < 0 || milli > maxRateMilli:
+		return Invalid(field, "%s deliveries a second; 0.001 to %d are allowed, or 0 for no limit", thousandths(milli), maxRateMilli/1000)
+	case burst < 0 || burst > maxBurst:
+		return Invalid(burstField, "%d; 1 to %d are allowed, or 0 for one second's worth", burst, maxBurst)
+	case burst != 0 && milli == 0:
+		return Invalid(burstField, "%d without %s: both or neither would be right", burst, field)
+	}
+	return nil
+}
+
+// thousandths writes a number that is kept in thousandths.
+func thousandths(n int64) string {
+	if n%1000 == 0 {
+		return strconv.FormatInt(n/1000, 10)
+	}
+	sign := ""
+	if n < 0 {
+		sign = "-"
+	}
+	return sign + strings.TrimRight(fmt.Sprintf("%d.%03d", max(n/1000, -(n/1000)), max(n%1000, -(n%1000))), "0")
 }
 
 // Validate judges the making or setting of a queue.

@@ -47,6 +47,14 @@
 // that, so it is exact. A lease that cannot be delivered (connection gone, no room) is given back in the next entry, free;
 // what was delivered and not started is given back when the connection goes; what was started stays with its worker.
 //
+// # Rates
+//
+// What a rate lets out comes with time and not with an entry. A look at a queue reckons with the T that the entry will be
+// stamped with (fsm.State.Outlook); where somebody waits and only a rate holds him back, the queue stands in the refills by the T
+// at which there is more, and the timer has it looked at then. At most 100 entries a second are written for that alone, so a rate
+// above 100 a second needs a burst of a hundredth of it to be reached by consumers that only wait; leases that ride along with
+// other entries are not counted. Where nobody waits or nothing is ready there is no timer and no entry.
+//
 // # Leadership
 //
 //	          elected            barrier applied,          lost, term changed,

@@ -44,6 +44,8 @@ type declaredQueue struct {
 	MaxInFlight         int64          `toml:"max_in_flight"`
 	MaxAgeMillis        int64          `toml:"max_age_ms"`
 	Paused              *bool          `toml:"paused"` // absent: as it is, so that a start ends nobody's pause
+	Rate                float64        `toml:"rate"`
+	Burst               int64          `toml:"burst"`
 }
 
 // declaredSchedule is one [[schedule]].
@@ -69,7 +71,7 @@ type declaredSchedule struct {
 const (
 	retryKeys         = "kind, steps_ms, initial_ms, multiplier_milli, max_ms, max_attempts, jitter_ms"
 	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_queue, dead_letter_retention_ms, dedup_window_ms, " +
-		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused"
+		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, rate, burst"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
 		"ttl_ms, timeout_ms, retry"
 )
@@ -103,7 +105,7 @@ func (q *declaredQueue) wire() wire.QueueOptions {
 		DeadRetentionMillis: q.DeadRetentionMillis, DedupWindowMillis: q.DedupWindowMillis, DedupMaxKeys: q.DedupMaxKeys,
 		ResultTTLMillis: q.ResultTTLMillis, MaxResultsBytes: q.MaxResultsBytes, Ordering: q.Ordering,
 		MaxDepth: q.MaxDepth, MaxBytes: q.MaxBytes, MaxInFlight: q.MaxInFlight, MaxAgeMillis: q.MaxAgeMillis,
-		Paused: q.Paused != nil && *q.Paused,
+		Paused: q.Paused != nil && *q.Paused, RateMilli: milliOf(q.Rate), Burst: q.Burst,
 	}
 }
 
@@ -141,7 +143,7 @@ func (q *declaredQueue) options() client.QueueOptions {
 		DeadRetention: durationMillis(o.DeadRetentionMillis), DedupWindow: durationMillis(o.DedupWindowMillis),
 		DedupMaxKeys: o.DedupMaxKeys, ResultTTL: durationMillis(o.ResultTTLMillis), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
-		MaxAge: durationMillis(o.MaxAgeMillis), Paused: o.Paused,
+		MaxAge: durationMillis(o.MaxAgeMillis), Paused: o.Paused, Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
 	}
 }
 
@@ -205,6 +207,9 @@ func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 		table := fmt.Sprintf("queue[%d]", i)
 		o := q.wire()
 		f := wire.CheckQueue("name", q.Name)
+		if _, err := thousandthsOf(q.Rate); f == nil && err != nil {
+			f = wire.Invalid("rate", "%v", err)
+		}
 		if f == nil {
 			f = o.Validate()
 		}

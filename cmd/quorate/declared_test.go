@@ -35,6 +35,8 @@ max_dead = 10
 dead_letter_queue = "webhooks"
 max_depth = 1000
 max_age_ms = 60000
+rate      = 100
+burst     = 7
 
 [[schedule]]
 name     = "nightly"
@@ -68,6 +70,10 @@ func TestDeclaredErrors(t *testing.T) {
 		{"its own dead-letter queue", "[[queue]]\nname = \"a\"\ndead_letter_queue = \"a\"\n", []string{"quorate.toml:3", "another"}},
 		{"bad retry", "[[queue]]\nname = \"a\"\n[queue.retry]\nkind = \"often\"\n", []string{"quorate.toml:", "retry", "exponential"}},
 		{"wrong type", "[[queue]]\nname = \"a\"\nmax_dead = \"many\"\n", []string{"line 3"}},
+		{"bad rate", "[[queue]]\nname = \"a\"\nrate = 0.0001\n", []string{"quorate.toml:3", "three places", "2.5"}},
+		{"rate out of range", "[[queue]]\nname = \"a\"\nrate = -2.5\n", []string{"quorate.toml:3", "-2.5", "0.001"}},
+		{"burst without a rate", "[[queue]]\nname = \"a\"\nburst = 2\n", []string{"quorate.toml:3", "rate"}},
+		{"rate that is no number", "[[queue]]\nname = \"a\"\nrate = \"10/s\"\n", []string{"line 3"}},
 		{"declared twice", "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"\n", []string{"quorate.toml:4", "quorate.toml:2", "once"}},
 		{"schedule without a queue", "[[schedule]]\nname = \"a\"\ncron = \"@daily\"\n", []string{"quorate.toml:1", "queue"}},
 		{"bad cron", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"61 * * * *\"\n", []string{"quorate.toml:4", "five fields"}},

@@ -39,6 +39,8 @@ type queueFlags struct {
 	maxDead, dedupMaxKeys, maxResultsBytes       int64
 	maxDepth, maxBytes, maxInFlight              int64
 	maxAge                                       millis
+	rate                                         thousandths
+	burst                                        int64
 }
 
 func (f *queueFlags) bind(cmd *cobra.Command) {
@@ -56,6 +58,8 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Int64Var(&f.maxDepth, "max-depth", 0, "messages held at once, delayed, retrying and leased ones included; beyond it enqueues are refused; 0 for no limit")
 	fl.Int64Var(&f.maxBytes, "max-bytes", 0, "bytes of messages held at once, fields included; beyond it enqueues are refused; 0 for no limit")
 	fl.Int64Var(&f.maxInFlight, "max-in-flight", 0, "messages leased at once, over all consumers; 0 for no limit")
+	fl.Var(&f.rate, "rate", "deliveries a second, 0.001 to 1000000, such as 2.5 or 100; 0 for no limit")
+	fl.Int64Var(&f.burst, "burst", 0, "deliveries at once that --rate allows; 0 for one second's worth, at least 1")
 	fl.Var(&f.maxAge, "max-age", "how long messages that come without --ttl live; 0 for no end")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
 }
@@ -103,6 +107,15 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	}
 	if given("max-in-flight") {
 		o.MaxInFlight = f.maxInFlight
+	}
+	if given("rate") {
+		o.Rate = f.rate.number()
+		if f.rate == 0 { // which takes the burst with it
+			o.Burst = 0
+		}
+	}
+	if given("burst") {
+		o.Burst = f.burst
 	}
 	if given("max-age") {
 		o.MaxAge = f.maxAge.duration()
@@ -190,6 +203,7 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"dedup_max_keys": o.DedupMaxKeys, "result_ttl_ms": o.ResultTTL.Milliseconds(), "max_results_bytes": o.MaxResultsBytes,
 		"ordering": o.Ordering, "max_depth": o.MaxDepth, "max_bytes": o.MaxBytes, "max_in_flight": o.MaxInFlight,
 		"max_age_ms": o.MaxAge.Milliseconds(), "paused": o.Paused, "dead_letter_queue": o.DeadLetterQueue,
+		"rate": o.Rate, "burst": o.Burst,
 	}
 }
 
@@ -250,7 +264,8 @@ func newQueueShow(c *cli) *cobra.Command {
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
 				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
-				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused))
+				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused),
+				"rate", rateText(o.Rate), "burst", count(o.Burst))
 		}),
 	}
 }
