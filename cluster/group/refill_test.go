@@ -113,7 +113,7 @@ func TestRefillsAreFew(t *testing.T) {
 		}
 		all := func() (n int) {
 			for i := range queues {
-				n += len(cn.have(uint32(i+1)))
+				n += len(cn.have(uint32(i + 1)))
 			}
 			return n
 		}
