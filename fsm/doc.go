@@ -151,6 +151,8 @@
 // Ready counts all messages in that state, those that wait behind another of their key too: they are pending to whoever asks
 // for them. What can be leased is [State.Ready]. The difference is QueueStats.Blocked.
 //
+// A queue is made for a message that nothing keeps out: one that is refused leaves no queue behind, whoever sent it.
+//
 // max_depth and max_bytes count all that is live, what is out included, by the size that the state keeps. A chain is judged
 // while the message that is acked still counts: an ack makes no room for what it enqueues. A lower limit takes nothing away.
 //

@@ -20,9 +20,7 @@ func (s *State) enqueueBatch(op *Enqueue) {
 					o = checkOrder(&q.meta.options, &op.Messages[i])
 				}
 				if o.Code == OK && q == nil {
-					if q = s.autoCreate(op.Queue); q == nil {
-						o = refuse(Overloaded, FieldQueues, s.lim.queues)
-					}
+					q, o = s.queueFor(op.Queue, &op.Messages[i])
 				}
 				if o.Code == OK {
 					o = s.enqueue(q, &op.Messages[i], false)
@@ -42,6 +40,20 @@ func (s *State) autoCreate(name []byte) *queue {
 	options.Normalize()
 	q, _ := s.makeQueue(name, options)
 	return q
+}
+
+// queueFor makes the missing queue of a message that nothing keeps out: one that is refused leaves no queue behind.
+func (s *State) queueFor(name []byte, m *Message) (q *queue, o Outcome) {
+	if s.groupCount >= s.lim.groupMessages {
+		return nil, refuse(Overloaded, FieldTasks, s.lim.groupMessages)
+	}
+	if o = s.checkHook(m, nil); o.Code != OK {
+		return nil, o
+	}
+	if q = s.autoCreate(name); q == nil {
+		o = refuse(Overloaded, FieldQueues, s.lim.queues)
+	}
+	return q, o
 }
 
 // checkMessage judges what does not depend on the queue.

@@ -14,6 +14,11 @@ type rig struct {
 	now   int64
 	log   [][]byte // every entry applied, log[i] at index first+i
 	quiet bool     // do not check after each entry
+
+	session, batchID ID // of a table's case
+	lastNumber       uint64
+	limit            int64 // that its refusal names
+	token            Token
 }
 
 const t0 = 1_700_000_000_000

@@ -384,8 +384,8 @@ func (s *State) enqueueFired(d *scheduleDef, at int64) Outcome {
 		return o
 	}
 	if q == nil {
-		if q = s.autoCreate([]byte(d.queue)); q == nil {
-			return refuse(Overloaded, FieldQueues, s.lim.queues)
+		if q, o = s.queueFor([]byte(d.queue), m); o.Code != OK {
+			return o
 		}
 	}
 	o = s.enqueue(q, m, false)
