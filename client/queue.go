@@ -30,7 +30,10 @@ type QueueOptions struct {
 	// messages that come without one.
 	MaxDepth, MaxBytes, MaxInFlight int64
 	MaxAge                          time.Duration
-	Paused                          bool // nothing is leased; enqueues, acks and nacks go on
+	// Overflow is what an enqueue does beyond MaxDepth and MaxBytes: "reject" (default) refuses it; "drop_oldest" has messages that
+	// wait die with the reason overflow, at most 16 for one, of the lowest priority the oldest first, never one that is leased.
+	Overflow string
+	Paused   bool // nothing is leased; enqueues, acks and nacks go on
 
 	// Rate is how many deliveries there may be a second: 0.001 to 1,000,000 in steps of 0.001, 0 for no limit. Burst is how many of
 	// them at once: 1 to 1,000,000, 0 for one second's worth and at least 1. What is delivered again counts again.
@@ -45,6 +48,7 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight, MaxAgeMillis: millis(o.MaxAge),
 		Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue, RateMilli: rateMilli(o.Rate), Burst: o.Burst,
+		Overflow: o.Overflow,
 	}
 }
 
@@ -101,6 +105,7 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
 			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
 			Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
+			Overflow: o.Overflow,
 		},
 		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,

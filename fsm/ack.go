@@ -29,11 +29,17 @@ func (s *State) ack(op *Ack) Outcome {
 			return o
 		}
 	}
+	q := s.queues[m.queue]
+	if late { // it waits, and must not make room for its own chain
+		s.shelter(q, slot)
+	}
 	if o := s.checkThen(op); o.Code != OK {
+		if late {
+			s.expose(q, slot)
+		}
 		return o
 	}
 
-	q := s.queues[m.queue]
 	t := s.tallies.Mut(q.slot)
 	t.acked++
 	took := s.now - sd.leasedAt
@@ -69,6 +75,7 @@ func (s *State) ack(op *Ack) Outcome {
 	for i := range op.Then {
 		s.enqueueThen(&op.Then[i])
 	}
+	s.dropPlanned()
 	return o
 }
 
@@ -162,7 +169,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		if there {
 			continue
 		}
-		if o = s.room(q, &th.Message); o.Code != OK {
+		if o = s.room(q, &th.Message, true); o.Code != OK {
 			break
 		}
 		if o = s.checkHook(&th.Message, op.Then[:i]); o.Code != OK {
@@ -181,6 +188,9 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		if q := s.findQueue(op.Then[i].Queue); q != nil {
 			q.pending.messages, q.pending.dedups, q.pending.bytes = 0, 0, 0
 		}
+	}
+	if o.Code != OK {
+		s.unplan()
 	}
 	return o
 }

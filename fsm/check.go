@@ -136,6 +136,7 @@ func (c *checker) queue(q *queue) {
 		}
 		ready++
 	}
+	c.victims(q)
 	blocked := c.queueLanes(q)
 	ready += blocked
 	for i := range int32(q.due.Len()) {

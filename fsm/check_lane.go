@@ -81,3 +81,33 @@ func (c *checker) lanes() {
 		c.bad("%d lanes, %d indexed: queues have %d, purged are %d", n, s.laneIx.Len(), c.inLanes, purged)
 	}
 }
+
+// victims checks the heap of what may be dropped: everything that may, each at the key that its record says, and nothing where
+// nothing is dropped.
+func (c *checker) victims(q *queue) {
+	s := c.s
+	want := 0
+	if q.meta.options.Overflow == OverflowDropOldest {
+		s.messages.Each(func(slot int32, m *message) bool {
+			if m.queue != q.slot || !s.alive(m) {
+				return true
+			}
+			key, ok := s.victimKey(q, m)
+			pos, there := s.exposed(q, slot)
+			if ok {
+				want++
+			}
+			if ok != there {
+				c.bad("queue %q: message %s in state %d can be dropped: %t, want %t", q.meta.name, m.id, m.state, there, ok)
+			} else if there {
+				if at, _ := q.victims.At(pos); at != key {
+					c.bad("queue %q: message %s would be dropped by %d, want %d", q.meta.name, m.id, at, key)
+				}
+			}
+			return true
+		})
+	}
+	if q.victims.Len() != want || q.pending.drops != 0 || q.pending.dropBytes != 0 || len(s.planned) != 0 {
+		c.bad("queue %q: %d messages can be dropped, a scan finds %d; %d are planned", q.meta.name, q.victims.Len(), want, len(s.planned))
+	}
+}

@@ -94,7 +94,7 @@
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	lanes          with the last message         one a live message, at most      –
 //	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
-//	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes
+//	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes, or what waits dies
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
 // # Decisions (2026-11)
@@ -155,6 +155,14 @@
 //
 // max_depth and max_bytes count all that is live, what is out included, by the size that the state keeps. A chain is judged
 // while the message that is acked still counts: an ack makes no room for what it enqueues. A lower limit takes nothing away.
+//
+// With overflow drop_oldest an enqueue picks whom it drops before it changes anything, and they die when what it brings is in: what
+// is refused drops nothing, and no victim takes the room that was made. A chain picks for all its messages, among what waited
+// before it: dropping a link of the chain for the next one would be the loss that a chain is there to prevent. Dead letters that
+// are requeued or moved, longer bodies of waiting messages and callbacks drop nothing. The victims' heap is apart from the lists
+// that serve (fsm/overflow.go), so that the choice costs the same in a queue of any order, whatever waits.
+// Rejected: taking victims from the heads of the ready lists, which are not where blocked messages are, nor retrying ones by due
+// time; a heap cleaned only now and then, which stops an entry for a second at the wrong moment.
 //
 // max_in_flight counts leases of cancelled tasks until they end. It bounds what is leased from the entry on that sets it.
 //

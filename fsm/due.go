@@ -105,8 +105,9 @@ func (s *State) dueMoves() {
 	}
 }
 
-// leaveWaiting takes a scheduled or retrying message out of its count.
+// leaveWaiting takes a scheduled or retrying message out of its count, and out of reach of an overflow.
 func (s *State) leaveWaiting(q *queue, slot int32) {
+	s.shelter(q, slot)
 	t := s.tallies.Mut(q.slot)
 	if s.messages.Get(slot).state == StateScheduled {
 		t.scheduled--

@@ -70,19 +70,36 @@ func (s *State) checkMessage(m *Message) Outcome {
 	return Outcome{}
 }
 
-// room says whether a queue takes a new message, with a dedup key or without.
-func (s *State) room(q *queue, m *Message) Outcome {
+// room says whether a queue takes a new message, with a dedup key or without. drops: it may be made to, by dropping others, which
+// are planned then.
+func (s *State) room(q *queue, m *Message, drops bool) Outcome {
 	dedup := m.HasDedup
 	t, o := s.tallies.Get(q.slot), &q.meta.options
+	drops = drops && o.Overflow == OverflowDropOldest
 	switch {
 	case s.groupCount+s.pending >= s.lim.groupMessages:
 		return refuse(Overloaded, FieldTasks, s.lim.groupMessages)
 	case t.live()+q.pending.messages >= s.lim.queueMessages:
 		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
-	case o.MaxDepth != 0 && t.live()+q.pending.messages >= o.MaxDepth:
-		return refuse(QueueFull, FieldDepth, o.MaxDepth)
-	case o.MaxBytes != 0 && t.bytes+q.pending.bytes+s.blobSize(m) > o.MaxBytes:
-		return refuse(QueueFull, FieldBytes, o.MaxBytes)
+	}
+	if o.MaxDepth != 0 || o.MaxBytes != 0 {
+		size := int64(0)
+		if o.MaxBytes != 0 {
+			size = s.blobSize(m)
+		}
+		switch depth, bytes := s.excess(q, size); {
+		case depth == 0 && bytes == 0:
+		case drops:
+			if r := s.makeRoom(q, size); r.Code != OK {
+				return r
+			}
+		case depth > 0:
+			return refuse(QueueFull, FieldDepth, o.MaxDepth)
+		default:
+			return refuse(QueueFull, FieldBytes, o.MaxBytes)
+		}
+	}
+	switch {
 	case o.DeadOverflow == DeadRefuse && t.dead >= o.MaxDead:
 		return refuse(QueueFull, FieldDead, o.MaxDead)
 	case t.resultBytes >= o.MaxResultsBytes:
@@ -109,11 +126,12 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 		}
 	}
 	if !admitted {
-		if o = s.room(q, m); o.Code != OK {
-			s.tallies.Mut(q.slot).refused++
-			return o
+		o = s.room(q, m, true)
+		if o.Code == OK {
+			o = s.checkHook(m, nil)
 		}
-		if o = s.checkHook(m, nil); o.Code != OK {
+		if o.Code != OK {
+			s.unplan()
 			s.tallies.Mut(q.slot).refused++
 			return o
 		}
@@ -136,6 +154,9 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 	s.tallies.Mut(q.slot).enqueued++
 	if m.HasDedup {
 		s.addDedup(q, id, m)
+	}
+	if !admitted { // else the ack does, when all of its messages are in
+		s.dropPlanned()
 	}
 	o.ID = id
 	return o
@@ -202,6 +223,7 @@ func (s *State) insertWith(q *queue, id ID, priority, has uint8, meta, body []by
 			m.state, m.gen = StateScheduled, t.liveGen
 			t.scheduled++
 			s.duePush(q, sl)
+			s.expose(q, slot)
 			return slot
 		}
 	}

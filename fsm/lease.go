@@ -89,6 +89,7 @@ func (s *State) leaseRun(op *Lease) Outcome {
 // take leases one ready message.
 func (s *State) take(q *queue, slot, who, by int32, length int64) int32 {
 	s.dueRemove(q, s.messages.Get(slot).side)
+	s.shelter(q, slot)
 	s.removeReady(q, slot)
 	sl := s.newSide(slot)
 	m := s.messages.Mut(slot)

@@ -53,6 +53,9 @@ const (
 	// MaxCallbackBytes is the longest body of a callback; beyond: TooLarge, FieldCallback.
 	MaxCallbackBytes = 64 << 10
 
+	// MaxVictims is how many messages one that is enqueued may push out of a queue with overflow drop_oldest; beyond: QueueFull.
+	MaxVictims = 16
+
 	// MaxFreeReturns in a row cost no attempt; each further one does.
 	MaxFreeReturns = 16
 

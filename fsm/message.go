@@ -187,6 +187,7 @@ func (s *State) dropMessage(slot int32) {
 		s.dropWorker(sd.worker)
 		s.sides.Free(m.side)
 	}
+	s.victimAt.Set(slot, 0)
 	s.arena.Free(m.body)
 	s.messages.Free(slot)
 }

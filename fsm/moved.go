@@ -109,7 +109,7 @@ func (s *State) deadTarget(q *queue, m *message) (to *queue, why stayed) {
 // judge.
 func (s *State) takes(q *queue) Outcome {
 	s.groupCount--
-	o := s.room(q, &Message{})
+	o := s.room(q, &Message{}, false)
 	s.groupCount++
 	return o
 }

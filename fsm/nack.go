@@ -83,6 +83,7 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 	m.state, m.gen = StateRetrying, t.liveGen
 	sd.due = s.now + delay
 	s.duePush(q, m.side)
+	s.expose(q, slot)
 	return false
 }
 

@@ -77,6 +77,7 @@ type queue struct {
 	namers    int32      // queues whose dead-letter queue this is
 	lanes     list       // of an ordered queue
 	blocked   int64      // ready messages that wait in their lanes
+	victims   table.Heap // what waits, by who is dropped first; only with overflow drop_oldest
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
 	told      uint64 // index of the entry that last reported it ready
@@ -84,6 +85,7 @@ type queue struct {
 	toldResult uint64
 	pending    struct { // what the ack being checked will add
 		messages, dedups, bytes int64
+		drops, dropBytes        int64 // of those that are to be dropped for it
 	}
 }
 
@@ -156,6 +158,11 @@ func (s *State) emptyHeaps(q *queue) {
 	q.dedups = table.Heap{Less: s.cmpLess[clockDedup]}
 	q.results = table.Heap{Less: s.cmpLess[clockResult]}
 	q.order = resultOrder{}
+	s.emptyVictims(q)
+}
+
+func (s *State) emptyVictims(q *queue) {
+	q.victims = table.Heap{Less: s.victimLess, Moved: s.moved.victim}
 }
 
 // nameAt is where a name is or would be in the sorted list.
@@ -247,8 +254,15 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	before := s.leasable(q)
 	s.nameDead(q.meta.options.DeadLetterQueue, -1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
+	dropped, drops := q.meta.options.Overflow == OverflowDropOldest, meta.options.Overflow == OverflowDropOldest
 	q.meta = meta
 	s.changeRate(q)
+	switch {
+	case drops && !dropped:
+		s.exposeAll(q)
+	case dropped && !drops:
+		s.shelterAll(q)
+	}
 	if s.leasable(q) > before {
 		s.tellReady(q)
 	}
@@ -302,6 +316,7 @@ func (s *State) purgeLive(q *queue) int64 {
 	s.swapLanes(q)
 	q.released = table.Heap{Moved: s.moved.released}
 	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
+	s.emptyVictims(q)
 	s.clockFix(clockDue, q)
 	return n
 }

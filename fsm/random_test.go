@@ -194,9 +194,12 @@ func (p *player) options() (o QueueOptions) {
 		o.DeadRetentionMillis, o.LeaseMillis = 1000+int64(d.n(1000)), 100
 	}
 	o.Ordering = pick(d, []Ordering{OrderUnordered, OrderUnordered, OrderPerKey, OrderPerKey, OrderFIFO})
-	switch d.n(6) {
-	case 0:
+	o.Overflow = Overflow(d.n(2))
+	switch d.n(8) {
+	case 0, 6:
 		o.MaxDepth = int64(1 + d.n(12))
+	case 7:
+		o.MaxDepth, o.MaxBytes = int64(1+d.n(12)), int64(1+d.n(400))
 	case 1:
 		o.MaxBytes = int64(1 + d.n(400))
 	case 2:
@@ -434,6 +437,7 @@ func TestRandomLogs(t *testing.T) {
 	if testing.Short() {
 		n = 20
 	}
+	overflowed := int64(0)
 	for _, seed := range seeds(t, n) {
 		src := make([]byte, 1<<14)
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -458,6 +462,10 @@ func TestRandomLogs(t *testing.T) {
 				cuts = append(cuts, cut{len(p.log), snapshot(t, p.s)})
 			}
 		}
+		p.s.Queues("", func(n uint32, _ string) bool {
+			overflowed += p.s.Stats(n).Overflowed
+			return true
+		})
 		want := digest(p.s)
 		for _, c := range cuts {
 			s := restored(t, c.snap)
@@ -476,6 +484,9 @@ func TestRandomLogs(t *testing.T) {
 			s.Close()
 		}
 		p.s.Close()
+	}
+	if overflowed == 0 && *seedFlag == 0 {
+		t.Error("no queue that was there at the end of a log has dropped anything")
 	}
 }
 

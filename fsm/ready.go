@@ -107,6 +107,7 @@ func (s *State) nowReady(q *queue, slot int32) {
 	if m.side != none && s.sides.Get(m.side).expires != 0 {
 		s.duePush(q, m.side)
 	}
+	s.expose(q, slot)
 }
 
 // detach takes a live message out of every list, heap and count of its state; end says how its lease ended if it is out.
@@ -116,6 +117,7 @@ func (s *State) detach(q *queue, slot int32, end leaseEnd) {
 	switch m.state {
 	case StateReady:
 		s.dueRemove(q, m.side)
+		s.shelter(q, slot)
 		s.removeReady(q, slot)
 		s.tallies.Mut(q.slot).ready--
 	case StateScheduled, StateRetrying:

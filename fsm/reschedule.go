@@ -55,6 +55,7 @@ func (s *State) reschedule(op *Reschedule) Outcome {
 	m.state, m.gen = StateScheduled, t.liveGen
 	t.scheduled++
 	s.duePush(q, sl)
+	s.expose(q, slot)
 	o.Count = due
 	return o
 }

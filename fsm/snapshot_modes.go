@@ -32,4 +32,11 @@ func (rs *restorer) modes() {
 		last = q.meta.number
 		q.meta.options.Overflow, q.meta.options.Delivery = overflow, delivery
 	}
+	// Ready messages are exposed when they are linked.
+	rs.s.messages.Each(func(slot int32, m *message) bool {
+		if m.state == StateScheduled || m.state == StateRetrying {
+			rs.s.expose(rs.s.queues[m.queue], slot)
+		}
+		return true
+	})
 }

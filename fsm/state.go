@@ -61,6 +61,9 @@ type State struct {
 	groupCount    int64              // live messages and dead letters
 	orderedQueues int                // queues that are fifo or per_key
 
+	victimAt table.Ints // position of a message in its queue's victims + 1
+	planned  []int32    // messages that the operation at hand is to drop
+
 	moves       table.Pages[move]
 	moveID      table.Index  // id of a moved message → move
 	moveOld     table.Index  // its id where it died → move
@@ -125,12 +128,13 @@ type State struct {
 	cmpLess    [clocks]func(a, b int32) bool
 	moved      movedFuncs
 	deadBefore func(a, b int32) bool // deadLess
+	victimLess func(a, b int32) bool
 
 	template    Message // of the schedule that is fired
 	templateDec Decoder
 }
 
-type movedFuncs struct{ side, released func(slot, pos int32) }
+type movedFuncs struct{ side, released, victim func(slot, pos int32) }
 
 // opScratch holds one of each operation, so that decoding allocates nothing.
 type opScratch struct {
@@ -167,6 +171,8 @@ func New(group uint16) *State {
 	s.deadBefore = s.deadLess
 	s.moved.side = func(sl, pos int32) { s.sides.Mut(sl).heapPos = pos }
 	s.moved.released = func(slot, pos int32) { s.messages.Mut(slot).next = pos }
+	s.moved.victim = func(slot, pos int32) { s.victimAt.Set(slot, pos+1) }
+	s.victimLess = func(a, b int32) bool { return s.messages.Get(a).id.Compare(s.messages.Get(b).id) < 0 }
 	for k := range s.clocks {
 		s.clocks[k].Less = func(a, b int32) bool { return s.clockLess(k, a, b) }
 		s.clocks[k].Moved = func(slot, pos int32) { s.queues[slot].clockPos[k] = pos }

@@ -25,6 +25,7 @@ type QueueStats struct {
 	Cancelled, Rescheduled                                                                                int64
 	// Of what died: moved to the dead-letter queue, moved here from another queue, and not moved since that queue was missing or full.
 	MovedOut, MovedIn, Stayed int64
+	Overflowed                int64 // of what died: dropped to make room for others
 	LeaseMillisSum            int64 // Σ over acks of T(ack) − T(lease), ms
 }
 
@@ -100,12 +101,12 @@ func (s *State) leasableAt(q *queue, at int64) int64 {
 	return n
 }
 
-// Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused, or has a limit
-// on what is out or on the rate.
+// Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused; or fewer than are
+// enqueued may come to be leasable: it has a limit on what is out or on the rate, or drops what waits to make room.
 func (s *State) Throttled(n uint32) (paused, limited bool) {
 	if q := s.byNumber(n); q != nil {
 		o := &q.meta.options
-		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0
+		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest
 	}
 	return false, false
 }
@@ -162,7 +163,8 @@ func (s *State) Stats(n uint32) QueueStats {
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
 		Redriven: t.redriven, Refused: t.refused, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
 		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis, Cancelled: t.cancelled, Rescheduled: t.rescheduled,
-		Moved: t.moved, MovedOut: t.movedOut, MovedIn: t.movedIn, Stayed: t.stayed,
+		Overflowed: t.diedBy[ReasonOverflow],
+		Moved:      t.moved, MovedOut: t.movedOut, MovedIn: t.movedIn, Stayed: t.stayed,
 	}
 }
 
@@ -218,10 +220,11 @@ func (s *State) Memory() Memory {
 		m.DedupKeys += t.dedups
 		q := s.queues[slot]
 		m.TableBytes += q.deadIx.bytes() + q.movedIx.bytes()
-		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes()
+		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes() +
+			q.victims.Bytes()
 	}
 	m.Garbage = int64(s.messages.Len()) - m.Messages - m.Dead
-	m.TableBytes += s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +
+	m.TableBytes += s.victimAt.Bytes() + s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +

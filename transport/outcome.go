@@ -35,6 +35,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldToken: "token", fsm.FieldError: "error", fsm.FieldBatch: "messages", fsm.FieldMaxWait: "max_wait_ms",
 	fsm.FieldKVKeys: "keys_if_undelivered", fsm.FieldKV: "key",
 	fsm.FieldOrdering: "ordering", fsm.FieldDepth: "max_depth", fsm.FieldBytes: "max_bytes",
+	fsm.FieldOverflow: "overflow", fsm.FieldDelivery: "delivery",
 	fsm.FieldInFlight: "max_in_flight", fsm.FieldAge: "max_age_ms", fsm.FieldRate: "rate", fsm.FieldBurst: "burst",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 	fsm.FieldCallback: "callback", fsm.FieldBatchID: "batch",

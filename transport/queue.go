@@ -17,6 +17,9 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 		q.DeadOverflow = fsm.DeadDropOldest
 	}
 	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
+	if o.Overflow == wire.OverflowDropOldest {
+		q.Overflow = fsm.OverflowDropOldest
+	}
 	switch o.Ordering {
 	case wire.OrderFIFO:
 		q.Ordering = fsm.OrderFIFO
@@ -43,7 +46,10 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	if o.DeadOverflow == fsm.DeadDropOldest {
 		q.DeadOverflow = wire.DeadDropOldest
 	}
-	q.Ordering = orderings[o.Ordering]
+	q.Ordering, q.Overflow = orderings[o.Ordering], wire.OverflowReject
+	if o.Overflow == fsm.OverflowDropOldest {
+		q.Overflow = wire.OverflowDropOldest
+	}
 	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
 	q.RateMilli, q.Burst = o.RateMilli, o.Burst
 	return q
@@ -108,6 +114,7 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 			"duplicates": s.Duplicates, "redriven": s.Redriven, "refused": s.Refused, "dead_dropped": s.DeadDropped,
 			"tombstones_dropped": s.TombstonesDropped, "cancelled": s.Cancelled, "rescheduled": s.Rescheduled,
 			"dead_moved": s.MovedOut, "dead_received": s.MovedIn, "dead_stayed": s.Stayed,
+			"overflowed": s.Overflowed,
 		},
 		Moved: s.Moved,
 	}

@@ -16,6 +16,7 @@ type QueueOptions struct {
 
 	MaxDepth        int64  `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
 	MaxBytes        int64  `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
+	Overflow        string `cbor:"23,keyasint,omitempty"` // beyond max_depth and max_bytes: "reject" (default) refuses enqueues, "drop_oldest" has what waits die
 	MaxInFlight     int64  `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
 	Paused          bool   `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
 	MaxAgeMillis    int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none

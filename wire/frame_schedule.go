@@ -96,3 +96,9 @@ const (
 	OrderFIFO      = "fifo"
 	OrderPerKey    = "per_key"
 )
+
+// Values of QueueOptions.Overflow.
+const (
+	OverflowReject     = "reject"
+	OverflowDropOldest = "drop_oldest"
+)

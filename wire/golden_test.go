@@ -172,7 +172,7 @@ func examples() []example {
 			Position: 10, At: at}},
 		{"queue_create, ordered", TypeQueueCreate, 40, &QueueWrite{Queue: "orders", Options: QueueOptions{Ordering: OrderPerKey}, Request: Request{Number: 19, Low: 19}}},
 		{"queue_set, limits", TypeQueueSet, 40, &QueueWrite{Queue: "orders", Options: QueueOptions{MaxDepth: 10000, MaxBytes: 1 << 30, MaxInFlight: 50, Paused: true,
-			MaxAgeMillis: 86400000}, Request: Request{Number: 20, Low: 20}}},
+			MaxAgeMillis: 86400000, Overflow: OverflowDropOldest}, Request: Request{Number: 20, Low: 20}}},
 		{"queue_set, rate", TypeQueueSet, 41, &QueueWrite{Queue: "orders", Options: QueueOptions{RateMilli: 2500, Burst: 10}, Request: Request{Number: 21, Low: 21}}},
 		{"queue_is, ordered", TypeQueueIs, 41, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{Ordering: OrderFIFO}, Pending: 3, Blocked: 2,
 			Totals: map[string]int64{}}, At: at}},

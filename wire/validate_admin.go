@@ -107,6 +107,9 @@ func (o *QueueOptions) Validate() *Fault {
 	if o.DeadOverflow != "" && o.DeadOverflow != DeadRefuse && o.DeadOverflow != DeadDropOldest {
 		return Invalid("dead_overflow", "%.40q; %s or %s expected", o.DeadOverflow, DeadRefuse, DeadDropOldest)
 	}
+	if o.Overflow != "" && o.Overflow != OverflowReject && o.Overflow != OverflowDropOldest {
+		return Invalid("overflow", "%.40q; %s or %s expected", o.Overflow, OverflowReject, OverflowDropOldest)
+	}
 	switch o.Ordering {
 	case "", OrderUnordered, OrderFIFO, OrderPerKey:
 	default:

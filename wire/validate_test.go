@@ -274,6 +274,8 @@ func TestValidate(t *testing.T) {
 		{"options limits", options(QueueOptions{MaxDepth: 100_000_000, MaxBytes: 1 << 40, MaxInFlight: 10_000_000, MaxAgeMillis: 1}), ""},
 		{"options max_depth", options(QueueOptions{MaxDepth: 100_000_001}), "max_depth: 100000001; 1 to 100000000"},
 		{"options max_bytes", options(QueueOptions{MaxBytes: -1}), "max_bytes: -1"},
+		{"options overflow", options(QueueOptions{Overflow: OverflowReject}), ""},
+		{"options overflow unknown", options(QueueOptions{Overflow: "drop"}), "overflow: "},
 		{"options max_in_flight", options(QueueOptions{MaxInFlight: 10_000_001}), "max_in_flight: "},
 		{"options rate", options(QueueOptions{RateMilli: 1_000_000_000, Burst: 1_000_000}), ""},
 		{"options rate, the least", options(QueueOptions{RateMilli: 1}), ""},

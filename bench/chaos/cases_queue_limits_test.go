@@ -24,6 +24,7 @@ func TestQueueLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, cl) })
 	}
 	t.Run("max_depth under a hundred producers", func(t *testing.T) { t.Parallel(); depthIsExact(t, c.Addrs()) })
+	t.Run("overflow under a hundred producers", func(t *testing.T) { t.Parallel(); overflowIsExact(t, cl) })
 	t.Run("pause and resume", func(t *testing.T) { t.Parallel(); pauses(t, cl, c.Addrs()) })
 }
 
@@ -115,6 +116,44 @@ func depthIsExact(t *testing.T, addrs []string) {
 		t.Errorf("%d are in and %d refused, want 1000 and 500", in.Load(), refused.Load())
 	}
 	counts(t, cl, "deep", [5]int64{1000})
+}
+
+// A hundred producers and two consumers at a queue of 50 that drops the oldest: nobody is refused, it never holds more, and what came
+// in is done, waits or died of overflow.
+func overflowIsExact(t *testing.T, cl *client.Client) {
+	create(t, cl, "ring", client.QueueOptions{MaxDepth: 50, Overflow: "drop_oldest"})
+	var done atomic.Int64
+	for range 2 {
+		defer serve(t, cl, "ring", 5, func(d *client.Delivery) {
+			q, err := cl.Queue(within(t, 30*time.Second), "ring")
+			if n := q.Pending + q.Processing; err != nil || n > 50 {
+				t.Errorf("the queue holds %d (%v)", n, err)
+			}
+			ack(t, cl, d, "")
+			done.Add(1)
+		})()
+	}
+	var wg sync.WaitGroup
+	for p := range 100 {
+		wg.Go(func() {
+			for i := range 15 {
+				if _, err := cl.Enqueue(within(t, 60*time.Second), "ring", client.Message{Body: fmt.Appendf(nil, "%d.%d", p, i)}); err != nil {
+					t.Errorf("producer %d: %v", p, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	var q client.QueueInfo
+	eventually(t, 60*time.Second, "the queue is empty and what was leased is counted", func(ctx context.Context) bool {
+		var err error
+		q, err = cl.Queue(ctx, "ring")
+		return err == nil && q.Pending+q.Processing == 0 && done.Load() == q.Totals["acked"]
+	})
+	over := q.Totals["overflowed"]
+	if q.Totals["enqueued"] != 1500 || q.Totals["acked"]+over != 1500 || q.Dead != over || over == 0 {
+		t.Errorf("%+v", q)
+	}
 }
 
 func pauses(t *testing.T, cl *client.Client, addrs []string) {

@@ -34,6 +34,7 @@ name     = "plain"
 max_dead = 10
 dead_letter_queue = "webhooks"
 max_depth = 1000
+overflow = "drop_oldest"
 max_age_ms = 60000
 rate      = 100
 burst     = 7
@@ -67,6 +68,7 @@ func TestDeclaredErrors(t *testing.T) {
 		{"queue without a name", "[[queue]]\nname = \"a\"\n\n[[queue]]\nlease_ms = 5000\n", []string{"quorate.toml:4", "name"}},
 		{"bad value of the second queue", "[[queue]]\nname = \"a\"\nlease_ms = 5000\n[[queue]]\nname = \"b\"\nlease_ms = 5\n", []string{"quorate.toml:6", `"b"`, "lease_ms", "100"}},
 		{"bad ordering", "[[queue]]\nname = \"a\"\nordering = \"sorted\"\n", []string{"quorate.toml:3", "per_key"}},
+		{"bad overflow", "[[queue]]\nname = \"a\"\noverflow = \"drop\"\n", []string{"quorate.toml:3", "drop_oldest"}},
 		{"its own dead-letter queue", "[[queue]]\nname = \"a\"\ndead_letter_queue = \"a\"\n", []string{"quorate.toml:3", "another"}},
 		{"bad retry", "[[queue]]\nname = \"a\"\n[queue.retry]\nkind = \"often\"\n", []string{"quorate.toml:", "retry", "exponential"}},
 		{"wrong type", "[[queue]]\nname = \"a\"\nmax_dead = \"many\"\n", []string{"line 3"}},
