@@ -114,7 +114,7 @@ func (n *Node) startInMemory() error {
 		return err
 	}
 	addr, trans := raft.NewInmemTransport(link.ServerAddress(n.cfg.NodeID, "memory"))
-	g, err := group.New(n.groupConfig(group.Config{
+	cfg, err := n.groupConfig(group.Config{
 		Logs:      store.NewLog(raft.NewInmemStore(), n.halt, store.LogOptions{File: "the log in memory", Observer: n.meters.stored}),
 		Stable:    raft.NewInmemStore(),
 		Snapshots: raft.NewInmemSnapshotStore(),
@@ -125,7 +125,11 @@ func (n *Node) startInMemory() error {
 				n.cfg.Raft(c)
 			}
 		},
-	}))
+	})
+	if err != nil {
+		return err
+	}
+	g, err := group.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -220,13 +224,17 @@ func (n *Node) openGroup() (*group.Group, error) {
 		return nil, err
 	}
 	n.trans = trans
-	return group.New(n.groupConfig(group.Config{
+	cfg, err := n.groupConfig(group.Config{
 		HCLog: hc, Logs: n.disk.Log, Stable: n.disk.Stable, Snapshots: snaps, Transport: trans, Raft: n.cfg.Raft,
-	}))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return group.New(cfg)
 }
 
 // groupConfig fills in what is the same on disk and in memory.
-func (n *Node) groupConfig(c group.Config) group.Config {
+func (n *Node) groupConfig(c group.Config) (group.Config, error) {
 	c.LocalID = n.id()
 	c.Cluster = n.self().Cluster
 	c.Logger = n.cfg.Logger.With("node", n.cfg.NodeID)
@@ -237,7 +245,7 @@ func (n *Node) groupConfig(c group.Config) group.Config {
 	c.Digests = n.digests
 	c.Fatal = n.fatal
 	c.Metrics = n.meters.group
-	return c
+	return n.tapped(c)
 }
 
 // fatal ends the process, once. What fails while the node is being stopped anyway does not.

@@ -47,6 +47,9 @@ func (g *Group) apply(l *raft.Log) {
 		g.fatal(fmt.Errorf("apply entry %d of term %d: %w", l.Index, l.Term, err))
 		return
 	}
+	if g.cfg.Tap != nil {
+		g.cfg.Tap(l.Index, l.Term, l.Data)
+	}
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
 	g.time.applied(g.fx.Time, l.Index > g.replay)
 	if f := g.flights.match(l.Data); f != nil {
