@@ -14,6 +14,8 @@
 // Every body is its own proof: producer, number, and a checksum over both and the padding. The recorded result of a
 // message is the SHA-256 of its body, so that a result of another message cannot pass for it.
 //
+// TestHistory records everything that clients see and has it judged by the checker in bench/chaos/history.
+//
 // Tests take -seed (printed when it is drawn), -kills and -for; their defaults fit CI. They need nothing but loopback and
 // the processes they start.
 package chaos

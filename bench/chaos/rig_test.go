@@ -64,7 +64,13 @@ func within(t *testing.T, d time.Duration) context.Context {
 // start starts n nodes; they are killed when the test ends.
 func start(t *testing.T, n int, args ...string) *proc.Cluster {
 	t.Helper()
-	c, err := proc.New(proc.Config{Binary: quorateBin, Nodes: n, Dir: t.TempDir(), Args: args})
+	return startWith(t, proc.Config{Binary: quorateBin, Nodes: n, Dir: t.TempDir(), Args: args})
+}
+
+// startWith starts nodes of any kind; they are killed when the test ends.
+func startWith(t *testing.T, cfg proc.Config) *proc.Cluster {
+	t.Helper()
+	c, err := proc.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,215 @@
+package history
+
+import (
+	"container/heap"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// state is where a message stands.
+type state uint8
+
+const (
+	scheduled state = iota
+	ready
+	leased
+	retrying
+	done
+	dead
+	cancelled
+)
+
+func (s state) String() string {
+	return [...]string{"scheduled", "ready", "leased", "retrying", "done", "dead", "cancelled"}[s]
+}
+
+// ending is how a message's last lease ended.
+type ending uint8
+
+const (
+	running ending = iota // it has not, or there was none
+	byExpiry
+	byNack
+	byRelease
+)
+
+// message is a message by the contract's rules, as the log moves it.
+type message struct {
+	id       string
+	q        *queue
+	lane     *lane // nil: it waits for nobody
+	priority int
+	body     string
+	created  uint64 // index
+	by       request
+
+	state    state
+	gen      uint32 // raised by each change of state: what heaps hold of earlier ones is void
+	place    uint64
+	due      int64 // T; scheduled and retrying
+	expires  int64 // T; 0: never
+	timeout  int64
+	retry    fsm.RetryPolicy
+	attempts int // that cost one
+	free     int // free returns in a row
+
+	token    string // the last
+	deadline int64  // of the lease, in lease time
+	cutoff   int64  // the attempt's, in lease time; 0: none
+	end      ending
+	nackDead bool
+	nackDue  int64
+	out      bool // cancelled, and the lease goes on
+
+	result    string // of the task; "": none
+	hasResult bool
+	resultAt  uint64 // index
+	pushed    bool   // the result came without a lease
+	told      bool   // an ack was told of a pushed result
+	doneBy    string
+	endIndex  uint64
+	endTime   int64
+	reason    string
+	lastWord  string // error of the last failed attempt, where the contract fixes it
+
+	eligible int64 // T from which a worker could have had it
+	leases   int
+	seen     int // deliveries that clients saw
+}
+
+func (m *message) ended() bool { return m.state >= done }
+
+// queue is a queue by the contract's rules.
+type queue struct {
+	name  string
+	opt   Options
+	ready [10]placeHeap // by priority
+	lanes map[string]*lane
+	dedup map[string]first
+}
+
+// first is the first enqueue under a dedup key.
+type first struct {
+	id, content string
+	time        int64
+}
+
+// lane is an ordered group: its messages by place, the ended ones among them still there until they come to the head.
+type lane struct {
+	members []*message
+	head    int
+}
+
+// holder is the one that can go out, is out, or waits for its retry.
+func (l *lane) holder() *message {
+	for l.head < len(l.members) {
+		if m := l.members[l.head]; !m.ended() || m.out {
+			return m
+		}
+		l.members[l.head] = nil
+		l.head++
+	}
+	l.members, l.head = l.members[:0], 0
+	return nil
+}
+
+// lane is the group that a message of a key belongs to, nil for none.
+func (q *queue) lane(key string) *lane {
+	switch {
+	case q.opt.Mode == "fifo":
+		key = ""
+	case q.opt.Mode != "per_key" || key == "":
+		return nil
+	}
+	l := q.lanes[key]
+	if l == nil {
+		l = new(lane)
+		q.lanes[key] = l
+	}
+	return l
+}
+
+// best is the message that the mode demands next, nil where none may go.
+func (q *queue) best() *message {
+	for p := len(q.ready) - 1; p >= 0; p-- {
+		h := &q.ready[p]
+		for len(*h) > 0 {
+			if e := (*h)[0]; e.m.state == ready && e.m.gen == e.gen {
+				return e.m
+			}
+			heap.Pop(h)
+		}
+	}
+	return nil
+}
+
+type placed struct {
+	m   *message
+	gen uint32
+}
+
+// placeHeap is ready messages by place.
+type placeHeap []placed
+
+func (h placeHeap) Len() int           { return len(h) }
+func (h placeHeap) Less(i, j int) bool { return h[i].m.place < h[j].m.place }
+func (h placeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *placeHeap) Push(x any)        { *h = append(*h, x.(placed)) }
+func (h *placeHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// moveKind orders due moves of one time.
+type moveKind uint8
+
+const (
+	moveDelay moveKind = iota
+	moveRetry
+	moveLease
+	moveTTL
+)
+
+type move struct {
+	at   int64
+	kind moveKind
+	m    *message
+	gen  uint32
+}
+
+func (a *move) before(b *move) bool {
+	if a.at != b.at {
+		return a.at < b.at
+	}
+	if a.kind != b.kind {
+		return a.kind < b.kind
+	}
+	return a.m.id < b.m.id
+}
+
+// moveHeap is what time will do, by (due, kind, id).
+type moveHeap []move
+
+func (h moveHeap) Len() int           { return len(h) }
+func (h moveHeap) Less(i, j int) bool { return h[i].before(&h[j]) }
+func (h moveHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *moveHeap) Push(x any)        { *h = append(*h, x.(move)) }
+func (h *moveHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}
+
+// top is the first move that still stands, nil without one.
+func (h *moveHeap) top() *move {
+	for len(*h) > 0 {
+		if t := &(*h)[0]; t.gen == t.m.gen {
+			return t
+		}
+		heap.Pop(h)
+	}
+	return nil
+}

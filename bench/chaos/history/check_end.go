@@ -1,0 +1,124 @@
+package history
+
+import "fmt"
+
+// Statuses of tasks, as clients read them.
+const (
+	succeeded     = "succeeded"
+	wasDead       = "dead"
+	wasCancelled  = "cancelled"
+	leaseExpired  = "lease expired"
+	spentAttempts = "max_attempts"
+)
+
+// ending says how a task stands at an index: its status, "" while it has not ended, and its result.
+func (m *message) ending(index uint64) (status, result string) {
+	switch {
+	case m.hasResult && m.resultAt <= index:
+		return succeeded, m.result
+	case !m.ended() || m.endIndex > index:
+		return "", ""
+	case m.state == dead:
+		return wasDead, ""
+	case m.state == cancelled:
+		return wasCancelled, ""
+	}
+	return succeeded, ""
+}
+
+// read compares what a linearizable read of a task's end saw with the log up to where it read (G6, G14).
+func (c *checker) read(op *operation) {
+	m := c.j.all[op.call.Message]
+	if op.class() == Unknown || op.ret.Index == 0 {
+		return
+	}
+	index := op.ret.Index
+	if m == nil || m.created > index {
+		if op.class() == OK {
+			c.blame("G2", op, "a task was read that the log does not have there")
+		}
+		return
+	}
+	if op.class() == Refused {
+		if op.ret.Code == "not_found" && !c.forgotten(m) {
+			c.blame("G1", op, fmt.Sprintf("the task of message %s is not found in entry %d; it was enqueued in entry %d and is to be remembered", m.id, index, m.created))
+		}
+		return
+	}
+	status, result := m.ending(index)
+	if op.ret.Status != status {
+		c.blame("G6", op, fmt.Sprintf("read as %q in entry %d, where the log has it as %q (ended in entry %d)", op.ret.Status, index, status, m.endIndex))
+		return
+	}
+	if status == succeeded && op.call.Note != StatusOnly && op.ret.Result != result {
+		c.blame("G6", op, fmt.Sprintf("the result read in entry %d is not the one that was recorded, %s", index, result))
+	}
+	if status == "" {
+		status = "not ended"
+	}
+	c.r.count("task read as " + status)
+}
+
+// forgotten says whether a task may be unknown by the end of the history.
+func (c *checker) forgotten(m *message) bool { return c.j.forgotten(m) }
+
+// finals holds the end of the run against the log: every message that was confirmed is there and has ended as the log says
+// (G1, G6, G7, G10).
+func (c *checker) finals() {
+	read := map[string]*operation{}
+	for _, op := range c.ops {
+		if op.call.Op == Final && op.ret != nil && op.class() != Unknown {
+			read[op.call.Message] = op
+		}
+	}
+	for _, op := range c.ops {
+		if op.call.Op == Enqueue && op.class() == OK && !op.ret.Duplicate && read[op.ret.Message] == nil {
+			c.r.mode(op.mode).Lost++
+			c.blame("G1", op, "the message was confirmed, and nobody could read at the end what became of it")
+		}
+	}
+	for id, op := range read {
+		m := c.j.all[id]
+		switch {
+		case m == nil:
+			if op.class() == OK {
+				c.r.mode(op.mode).Unexpected++
+				c.blame("G2", op, "a message is there at the end that the log does not have")
+			} else {
+				c.r.mode(op.mode).Lost++
+				c.blame("G1", op, "a message is gone, and the log does not have it")
+			}
+			continue
+		case op.class() == Refused:
+			if !c.forgotten(m) {
+				c.r.mode(op.mode).Lost++
+				c.blame("G1", op, fmt.Sprintf("message %s of entry %d is gone; the log has it as %s since entry %d", m.id, m.created, m.state, m.endIndex))
+			}
+			continue
+		}
+		want, _ := m.ending(^uint64(0))
+		switch {
+		case op.ret.Status != want && want == "":
+			c.blame("G6", op, fmt.Sprintf("message %s stands as %q at the end; the log has not ended it", m.id, op.ret.Status))
+		case op.ret.Status != want:
+			c.blame("G6", op, fmt.Sprintf("message %s stands as %q at the end; the log has it as %q", m.id, op.ret.Status, want))
+		case want == wasDead && op.ret.Reason != m.reason:
+			c.blame("G10", op, fmt.Sprintf("message %s died of %q; by the log it was %q", m.id, op.ret.Reason, m.reason))
+		case want == wasDead && m.reason == spentAttempts && op.ret.Attempt != int(m.retry.Attempts()):
+			c.blame("G10", op, fmt.Sprintf("message %s died of its attempts after %d of %d", m.id, op.ret.Attempt, m.retry.Attempts()))
+		case want == wasDead && m.lastWord != "" && op.ret.Note != m.lastWord:
+			c.blame("G10", op, fmt.Sprintf("the last error of message %s is %q, want %q", m.id, op.ret.Note, m.lastWord))
+		}
+		if want == wasDead && m.lastWord == leaseExpired {
+			c.r.count("died of an expired lease")
+		}
+	}
+	if c.j.drained == 0 {
+		return // said already
+	}
+	for _, m := range c.j.all {
+		if !m.ended() && !m.pushed {
+			c.j.blame("G7", m, nil, "message %s is %s at the end, after %d leases", m.id, m.state, m.leases)
+		}
+	}
+}

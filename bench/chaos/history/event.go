@@ -1,0 +1,155 @@
+package history
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// Op says what was asked of the cluster, or what an entry of its log did.
+type Op string
+
+// What clients do; effects of the log have the same names.
+const (
+	Enqueue Op = "enqueue"
+	Lease   Op = "lease"
+	Ack     Op = "ack"
+	Nack    Op = "nack"
+	Extend  Op = "extend"
+	Release Op = "release"
+	Push    Op = "push" // of a result without a lease
+	Cancel  Op = "cancel"
+	Read    Op = "read" // of a task's result, while things go on; linearizable
+	Final   Op = "final"
+)
+
+// What only the log has.
+const (
+	Entry  Op = "entry"  // an entry begins: its index, T, ΣShift
+	Queue  Op = "queue"  // a queue was made
+	Expire Op = "expire" // a due move ended a lease
+	End    Op = "end"    // a task reached its end in this entry
+	Other  Op = "other"  // an operation that this checker does not judge
+)
+
+// Kind says what an Event is.
+type Kind string
+
+// Kinds of events.
+const (
+	Call    Kind = "call"    // a request is about to be sent
+	Return  Kind = "return"  // it has ended for its caller
+	Deliver Kind = "deliver" // a leased message arrived; Call is 0 where it was pushed
+	Mark    Kind = "mark"    // of the harness: Note says what
+)
+
+// Notes of marks.
+const (
+	Killed    = "killed"    // a node, named by Node; Leader where it led
+	Down      = "down"      // no majority is left alive
+	Up        = "up"        // a majority is about to be started again
+	Heal      = "heal"      // faults have ended; Index is where
+	Drained   = "drained"   // nothing is live any more; Index is where
+	Undrained = "undrained" // the queues did not become empty in time
+)
+
+// StatusOnly is the note of a read that does not bring the result.
+const StatusOnly = "status only"
+
+// Class is what a caller may conclude from an answer.
+type Class string
+
+// The three classes.
+const (
+	OK      Class = "ok"
+	Refused Class = "refused"
+	Unknown Class = "unknown"
+)
+
+// Event is something a client saw. Fields that do not apply are zero.
+type Event struct {
+	Kind   Kind   `json:"k"`
+	At     int64  `json:"at"`          // µs since the recorder began, on one monotonic clock for all clients
+	Call   uint64 `json:"c,omitempty"` // ties what came back to its call; from 1
+	Worker int    `json:"w,omitempty"` // who
+	Op     Op     `json:"o,omitempty"`
+	Queue  string `json:"q,omitempty"`
+
+	Session string `json:"s,omitempty"` // request id, where there is one
+	Number  uint64 `json:"n,omitempty"`
+
+	Class Class  `json:"a,omitempty"` // of a return
+	Code  string `json:"e,omitempty"` // of a refusal
+	Index uint64 `json:"i,omitempty"` // that the answer bore; of a refusal 0 where it never reached the log
+	Time  int64  `json:"T,omitempty"` // log time that the answer bore
+
+	Message   string `json:"m,omitempty"`
+	Token     string `json:"tok,omitempty"`
+	Attempt   int    `json:"n_try,omitempty"`
+	Body      string `json:"b,omitempty"`   // Sum of it
+	Result    string `json:"r,omitempty"`   // Sum of its output
+	Duplicate bool   `json:"dup,omitempty"` // as the answer said
+	Dead      bool   `json:"dead,omitempty"`
+	Millis    int64  `json:"ms,omitempty"`     // nack: when it is due again; extend: what is left
+	Status    string `json:"st,omitempty"`     // read, final: where the task stands; "" for not yet
+	Reason    string `json:"reason,omitempty"` // of a dead letter
+	Node      string `json:"node,omitempty"`
+	Leader    bool   `json:"leader,omitempty"`
+	Note      string `json:"note,omitempty"`
+}
+
+// Effect is something that the committed log did, in its order.
+type Effect struct {
+	Op      Op     `json:"o"`
+	Index   uint64 `json:"i"`
+	Time    int64  `json:"T,omitempty"`     // Entry: T after it
+	Shift   int64  `json:"shift,omitempty"` // Entry: ΣShift after it
+	Queue   string `json:"q,omitempty"`
+	Session string `json:"s,omitempty"`
+	Number  uint64 `json:"n,omitempty"`
+	Code    string `json:"e,omitempty"` // of a refusal, as clients see it; "" for success
+
+	Message   string `json:"m,omitempty"`
+	Token     string `json:"tok,omitempty"`
+	Attempt   int    `json:"n_try,omitempty"`
+	Duplicate bool   `json:"dup,omitempty"`
+	Dead      bool   `json:"dead,omitempty"`
+	Millis    int64  `json:"ms,omitempty"` // nack: when it is due again; extend: what is left
+	Note      string `json:"note,omitempty"`
+
+	Body      string           `json:"b,omitempty"`
+	Result    string           `json:"r,omitempty"` // "" for an ack without one
+	Priority  int              `json:"p,omitempty"`
+	Key       string           `json:"key,omitempty"`
+	Dedup     string           `json:"dk,omitempty"` // hash of the dedup key
+	Content   string           `json:"dc,omitempty"` // hash of (kind, body)
+	Delay     int64            `json:"delay,omitempty"`
+	Due       int64            `json:"due,omitempty"`
+	TTL       int64            `json:"ttl,omitempty"`
+	Timeout   int64            `json:"timeout,omitempty"`
+	Length    int64            `json:"len,omitempty"` // lease, extend: ms asked for, 0: the queue's
+	Permanent bool             `json:"perm,omitempty"`
+	Retry     *fsm.RetryPolicy `json:"retry,omitempty"`
+	Options   *Options         `json:"opt,omitempty"`
+}
+
+// Options are those of a queue that decide what is right.
+type Options struct {
+	Mode   string          `json:"mode"` // unordered, fifo or per_key
+	Lease  int64           `json:"lease"`
+	Window int64           `json:"window"`
+	Retry  fsm.RetryPolicy `json:"retry"`
+}
+
+// Sum is how bodies and results stand in a history: 128 bits of their SHA-256.
+func Sum(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:16])
+}
+
+// History is all that is known of a run.
+type History struct {
+	Events  []Event  // by At
+	Effects []Effect // by their order in the log
+}

@@ -1,0 +1,319 @@
+package history
+
+import (
+	"container/heap"
+	"fmt"
+)
+
+// request is a request id.
+type request struct {
+	session string
+	number  uint64
+}
+
+// maxMoves is how many due moves an entry makes; it is part of the log's format.
+const maxMoves = 1024
+
+// freeReturns is how many returns in a row cost no attempt.
+const freeReturns = 16
+
+// tombstone is how long a task that is done without a result, or cancelled, is remembered at least, in ms.
+const tombstone = 600_000
+
+// judge walks the log by the contract's rules and says where it went another way. After a disagreement it goes on with what
+// the log did, so that one fault is not reported as many.
+type judge struct {
+	r       *Report
+	queues  map[string]*queue
+	all     map[string]*message
+	asked   map[request]Effect // the first outcome of each request id
+	created map[request]*message
+	places  uint64
+
+	time, shift int64
+	index       uint64
+	times       map[uint64]int64 // T at each entry
+	due         moveHeap         // by T
+	leases      moveHeap         // by lease time
+	expected    []*message       // leases that the due moves of this entry ended, and of which the log has not spoken yet
+	ended       map[*message]int // ends of this entry: what should be less what was
+
+	heal, drained uint64 // indexes between which every message must go out in time
+	within        int64  // ms
+}
+
+func newJudge(r *Report) *judge {
+	return &judge{
+		r: r, queues: map[string]*queue{}, all: map[string]*message{}, asked: map[request]Effect{},
+		created: map[request]*message{}, times: map[uint64]int64{}, ended: map[*message]int{},
+	}
+}
+
+func (j *judge) blame(g string, m *message, e *Effect, format string, args ...any) {
+	mode := ""
+	if m != nil {
+		mode = m.q.opt.Mode
+	} else if e != nil {
+		mode = j.mode(e.Queue)
+	}
+	var shown []any
+	if e != nil {
+		shown = append(shown, e)
+	}
+	j.r.blame(g, mode, fmt.Sprintf(format, args...), shown...)
+}
+
+func (j *judge) mode(queue string) string {
+	if q := j.queues[queue]; q != nil {
+		return q.opt.Mode
+	}
+	return ""
+}
+
+// run walks all effects.
+func (j *judge) run(fx []Effect) {
+	for i := range fx {
+		e := &fx[i]
+		if e.Op == Entry {
+			j.closeEntry()
+			j.enter(e)
+			continue
+		}
+		if e.Index != j.index {
+			j.blame("G15", nil, e, "an operation of entry %d stands in entry %d", e.Index, j.index)
+		}
+		if e.Op == Expire {
+			j.expired(e)
+			continue
+		}
+		j.missedExpiries()
+		j.operate(e)
+	}
+	j.closeEntry()
+}
+
+// enter begins an entry: T advances, and what is due moves.
+func (j *judge) enter(e *Effect) {
+	switch {
+	case e.Index <= j.index:
+		j.blame("G15", nil, e, "entry %d comes after entry %d", e.Index, j.index)
+	case e.Time < j.time:
+		j.blame("G13", nil, e, "T falls from %d to %d at entry %d", j.time, e.Time, e.Index)
+	case e.Shift < j.shift || e.Shift-j.shift > e.Time-j.time:
+		j.blame("G13", nil, e, "ΣShift goes from %d to %d while T goes from %d to %d", j.shift, e.Shift, j.time, e.Time)
+	}
+	j.index, j.time, j.shift = e.Index, max(j.time, e.Time), e.Shift
+	j.times[j.index] = j.time
+	for range maxMoves {
+		t, l := j.due.top(), j.leases.top()
+		var next move
+		switch {
+		case t == nil && l == nil:
+			return
+		case l == nil:
+			next = *t
+		default:
+			next = *l
+			next.at += j.shift
+			if t != nil && t.before(&next) {
+				next = *t
+			}
+		}
+		if next.at > j.time {
+			return
+		}
+		if next.kind == moveLease {
+			heap.Pop(&j.leases)
+		} else {
+			heap.Pop(&j.due)
+		}
+		m := next.m
+		switch next.kind {
+		case moveDelay:
+			j.r.count("delayed message came due")
+			j.ready(m, true)
+		case moveRetry:
+			j.ready(m, m.lane == nil)
+		case moveLease:
+			j.expected = append(j.expected, m)
+			j.expire(m)
+		case moveTTL:
+			j.die(m, "expired")
+		}
+	}
+}
+
+// closeEntry compares what ended in the entry with what had to.
+func (j *judge) closeEntry() {
+	j.missedExpiries()
+	for m, n := range j.ended {
+		switch {
+		case n > 0:
+			j.blame("G6", m, nil, "message %s is %s since entry %d, where the log does not say that it ended", m.id, m.state, j.index)
+		case n < 0 && m.ended():
+			j.blame("G6", m, nil, "message %s ended again in entry %d; it is %s since entry %d", m.id, j.index, m.state, m.endIndex)
+		case n < 0:
+			j.blame("G6", m, nil, "message %s ended in entry %d, where it is %s", m.id, j.index, m.state)
+		}
+	}
+	clear(j.ended)
+}
+
+func (j *judge) missedExpiries() {
+	for _, m := range j.expected {
+		j.blame("G3", m, nil, "the lease %s of message %s was at its deadline %d in entry %d (lease time %d), and the log did not end it",
+			m.token, m.id, m.deadline, j.index, j.time-j.shift)
+	}
+	j.expected = j.expected[:0]
+}
+
+// expired compares an expiry of the log with those that were due.
+func (j *judge) expired(e *Effect) {
+	for i, m := range j.expected {
+		if m.token == e.Token {
+			j.expected = append(j.expected[:i], j.expected[i+1:]...)
+			return
+		}
+	}
+	m := j.holder(e.Token)
+	if m == nil {
+		j.blame("G3", nil, e, "entry %d ends lease %s, which is not live", j.index, e.Token)
+		return
+	}
+	j.blame("G3", m, e, "entry %d ends lease %s at lease time %d, before its deadline %d", j.index, e.Token, j.time-j.shift, m.deadline)
+	j.expire(m)
+}
+
+// holder is the message whose live lease has the token.
+func (j *judge) holder(token string) *message {
+	m := j.named(token)
+	if m == nil || m.token != token || m.state != leased && !m.out {
+		return nil
+	}
+	return m
+}
+
+// named is the message that a token is of.
+func (j *judge) named(token string) *message { return j.all[messageOf(token)] }
+
+// messageOf is the message's half of a token.
+func messageOf(token string) string { return token[:min(len(token), 26)] }
+
+// change moves a message to a state and puts it under the clock.
+func (j *judge) change(m *message, s state) {
+	m.state = s
+	m.gen++
+	switch s {
+	case scheduled:
+		heap.Push(&j.due, move{m.due, moveDelay, m, m.gen})
+	case retrying:
+		heap.Push(&j.due, move{m.due, moveRetry, m, m.gen})
+	case leased:
+		heap.Push(&j.leases, move{m.deadline, moveLease, m, m.gen})
+		return
+	}
+	if !m.ended() && m.expires != 0 {
+		heap.Push(&j.due, move{m.expires, moveTTL, m, m.gen})
+	}
+}
+
+// ready makes a message ready, at a new place or at its old one.
+func (j *judge) ready(m *message, fresh bool) {
+	if fresh {
+		j.places++
+		m.place = j.places
+		if m.lane != nil {
+			m.lane.members = append(m.lane.members, m)
+		}
+	}
+	j.change(m, ready)
+	if m.lane == nil || m.lane.holder() == m {
+		j.offer(m)
+	}
+}
+
+// offer lets a message be the next to go out.
+func (j *judge) offer(m *message) {
+	m.eligible = j.time
+	heap.Push(&m.q.ready[m.priority], placed{m, m.gen})
+}
+
+// leave takes an ended message out of its lane: the one behind it holds it now.
+func (j *judge) leave(m *message, held bool) {
+	if m.lane == nil || !held {
+		return
+	}
+	if next := m.lane.holder(); next != nil && next.state == ready {
+		j.offer(next)
+	}
+}
+
+// holds says whether a message holds its lane.
+func (m *message) holds() bool {
+	return m.lane != nil && m.place != 0 && m.lane.holder() == m
+}
+
+// finish ends a message.
+func (j *judge) finish(m *message, s state) {
+	held := m.holds()
+	j.change(m, s)
+	m.endIndex, m.endTime = j.index, j.time
+	if !m.pushed { // whose task's end was told with its result
+		j.ended[m]++
+	}
+	if !m.out {
+		j.leave(m, held)
+	}
+}
+
+func (j *judge) die(m *message, reason string) {
+	m.reason = reason
+	j.finish(m, dead)
+	switch reason {
+	case "max_attempts":
+		j.r.count("attempts exhausted")
+	case "expired":
+		j.r.count("message expired by ttl")
+	case "permanent":
+		j.r.count("permanent failure")
+	}
+}
+
+// expire ends a lease at its deadline.
+func (j *judge) expire(m *message) {
+	m.end = byExpiry
+	if m.out {
+		j.free(m)
+		return
+	}
+	j.r.count("lease expired")
+	m.lastWord = "lease expired"
+	j.failed(m, -1, false)
+}
+
+// free ends the lease of a cancelled task.
+func (j *judge) free(m *message) {
+	held := m.holds()
+	m.out = false
+	m.gen++
+	j.leave(m, held)
+}
+
+// failed decides what becomes of a message whose attempt failed.
+func (j *judge) failed(m *message, delay int64, permanent bool) {
+	m.free = 0
+	switch {
+	case m.expires != 0 && m.expires <= j.time:
+		j.die(m, "expired")
+	case permanent:
+		j.die(m, "permanent")
+	case m.attempts >= int(m.retry.Attempts()):
+		j.die(m, "max_attempts")
+	default:
+		if delay < 0 {
+			delay = m.retry.Delay(parseID(m.id), int32(m.attempts))
+		}
+		m.due = j.time + delay
+		j.change(m, retrying)
+	}
+}

@@ -1,0 +1,523 @@
+package history
+
+import (
+	"github.com/quorate/quorate/fsm"
+)
+
+// parseID reads an id's text; zero for what is none.
+func parseID(s string) fsm.ID {
+	id, err := fsm.ParseID(s)
+	if err != nil {
+		return fsm.ID{}
+	}
+	return id
+}
+
+// leaseIndex is the entry that granted a token; 0 for what is none.
+func leaseIndex(token string) uint64 {
+	t, err := fsm.ParseToken(token)
+	if err != nil {
+		return 0
+	}
+	return t.Lease.Index()
+}
+
+// operate judges one operation.
+func (j *judge) operate(e *Effect) {
+	switch e.Op {
+	case Queue:
+		j.makeQueue(e)
+	case Enqueue:
+		j.enqueue(e)
+	case Lease:
+		j.lease(e)
+	case Ack:
+		j.ack(e)
+	case Nack:
+		j.nack(e)
+	case Extend:
+		j.extend(e)
+	case Release:
+		j.release(e)
+	case Push:
+		j.push(e)
+	case Cancel:
+		j.cancel(e)
+	case End:
+		if m := j.all[e.Message]; m == nil {
+			j.blame("G6", nil, e, "message %s ends, which was never enqueued", e.Message)
+		} else if !m.pushed {
+			j.ended[m]--
+		}
+	default:
+		j.blame("judge", nil, e, "entry %d has an operation that this checker does not judge: %s %s", e.Index, e.Op, e.Note)
+	}
+}
+
+func (j *judge) makeQueue(e *Effect) {
+	if e.Options == nil || j.queues[e.Queue] != nil {
+		j.blame("judge", nil, e, "queue %s without options, or made twice", e.Queue)
+		return
+	}
+	q := &queue{name: e.Queue, opt: *e.Options, lanes: map[string]*lane{}, dedup: map[string]first{}}
+	j.queues[e.Queue] = q
+	j.r.mode(q.opt.Mode)
+}
+
+// repeated says whether a request id was answered before: then the answer must be that one, and nothing may change. What
+// was not executed for want of a session or of room for its outcome is not remembered.
+func (j *judge) repeated(e *Effect) bool {
+	if e.Session == "" || e.Code == "session_expired" || e.Code == "overloaded" {
+		return e.Session != ""
+	}
+	id := request{e.Session, e.Number}
+	before, ok := j.asked[id]
+	if !ok {
+		j.asked[id] = *e
+		return false
+	}
+	j.r.count("request answered again")
+	if before.Code != e.Code || before.Message != e.Message || before.Duplicate != e.Duplicate {
+		j.r.blame("G11", j.mode(e.Queue), "a request id has two answers", &before, e)
+	}
+	return true
+}
+
+func (j *judge) enqueue(e *Effect) {
+	if e.Note != "" {
+		j.blame("judge", nil, e, "a message with what this checker does not judge: %s", e.Note)
+	}
+	if j.repeated(e) {
+		return
+	}
+	q := j.queues[e.Queue]
+	if q == nil {
+		if e.Code == "" {
+			j.blame("judge", nil, e, "an enqueue made the queue %s, with options that are not in the log", e.Queue)
+		}
+		return
+	}
+	if e.Dedup != "" && (e.Code == "" || e.Code == "already_exists") {
+		f, known := q.dedup[e.Dedup]
+		holds := known && j.time <= f.time+q.opt.Window
+		switch {
+		case holds && f.content == e.Content && (e.Code != "" || !e.Duplicate || e.Message != f.id):
+			j.blame("G8", nil, e, "entry %d at T %d: the dedup key was first seen at T %d with message %s and holds for %d ms; want a duplicate",
+				j.index, j.time, f.time, f.id, q.opt.Window)
+		case holds && f.content != e.Content && (e.Code != "already_exists" || e.Message != f.id):
+			j.blame("G8", nil, e, "entry %d at T %d: the dedup key stands for other content of message %s since T %d; want already_exists",
+				j.index, j.time, f.id, f.time)
+		case !holds && (e.Code != "" || e.Duplicate):
+			j.blame("G8", nil, e, "entry %d at T %d: the dedup key does not hold (first seen at T %d, for %d ms); want a new message",
+				j.index, j.time, f.time, q.opt.Window)
+		case holds && e.Code != "":
+			j.r.count("dedup key with other content refused")
+		case holds:
+			j.r.count("duplicate answered")
+		case known:
+			j.r.count("dedup key used again after its window")
+		}
+	} else if e.Code == "" && e.Duplicate {
+		j.blame("G8", nil, e, "a message without a dedup key is a duplicate")
+	}
+	if e.Code != "" || e.Duplicate {
+		return
+	}
+	id := parseID(e.Message)
+	if id.Index() != j.index || j.all[e.Message] != nil || e.Priority < 0 || e.Priority > 9 {
+		j.blame("G2", nil, e, "entry %d makes the message %s, whose id is of entry %d or was there, with priority %d", j.index, e.Message, id.Index(), e.Priority)
+		return
+	}
+	m := &message{
+		id: e.Message, q: q, lane: q.lane(e.Key), priority: e.Priority, body: e.Body, created: j.index,
+		by: request{e.Session, e.Number}, timeout: e.Timeout, retry: q.opt.Retry,
+	}
+	if e.Retry != nil {
+		m.retry = *e.Retry
+	}
+	if e.TTL > 0 {
+		m.expires = j.time + e.TTL
+	}
+	j.all[m.id] = m
+	if m.by.session != "" {
+		j.created[m.by] = m
+	}
+	if e.Dedup != "" {
+		q.dedup[e.Dedup] = first{m.id, e.Content, j.time}
+	}
+	if m.due = e.Due; m.due == 0 {
+		m.due = j.time + e.Delay
+	}
+	if m.due > j.time {
+		j.change(m, scheduled)
+	} else {
+		j.ready(m, true)
+	}
+}
+
+func (j *judge) lease(e *Effect) {
+	if e.Code != "" {
+		return // refused whole: nothing was handed out
+	}
+	if e.Token == "" { // it found nothing
+		if e.Session != "" {
+			j.asked[request{e.Session, e.Number}] = *e
+		}
+		return
+	}
+	m := j.named(e.Token)
+	if m == nil || m.id != e.Message {
+		j.blame("G2", nil, e, "entry %d leases the message %s, which was never enqueued", j.index, e.Message)
+		return
+	}
+	if at := leaseIndex(e.Token); at != j.index { // a request answered again
+		if _, asked := j.asked[request{e.Session, e.Number}]; m.token != e.Token || m.state != leased || e.Session == "" || !asked || e.Attempt != m.attempts {
+			j.blame("G11", m, e, "entry %d hands out a lease of entry %d again, which is not live, or not to who has it", j.index, at)
+		}
+		j.r.count("lease read again by its request")
+		return
+	}
+	if e.Session != "" {
+		j.asked[request{e.Session, e.Number}] = Effect{Op: Lease}
+	}
+	if e.Token <= m.token {
+		j.blame("G3", m, e, "the token of message %s does not rise: the one before is %s", m.id, m.token)
+	}
+	switch {
+	case m.state == leased || m.out:
+		j.blame("G3", m, e, "message %s is leased while its lease %s is live, until lease time %d (now %d)", m.id, m.token, m.deadline, j.time-j.shift)
+	case m.ended():
+		j.blame("G6", m, e, "message %s is leased, though it is %s since entry %d", m.id, m.state, m.endIndex)
+		return
+	case m.state != ready:
+		j.blame("G3", m, e, "message %s is leased while it is %s, due at T %d (now %d)", m.id, m.state, m.due, j.time)
+	case m.lane != nil && m.lane.holder() != m:
+		h := m.lane.holder()
+		j.blame("G9", m, e, "message %s (place %d) is leased while %s (place %d, %s) is before it in its group", m.id, m.place, h.id, h.place, h.state)
+	default:
+		if b := m.q.best(); b != m {
+			j.blame("G9", m, e, "message %s (priority %d, place %d) is leased while %s (priority %d, place %d) is to go first",
+				m.id, m.priority, m.place, b.id, b.priority, b.place)
+		}
+		j.waited(m, e)
+	}
+	m.attempts++
+	most := int(m.retry.Attempts())
+	switch {
+	case e.Attempt != m.attempts:
+		j.blame("G10", m, e, "message %s goes out as attempt %d; %d cost one before", m.id, e.Attempt, m.attempts-1)
+	case m.attempts > most:
+		j.blame("G10", m, e, "message %s goes out as attempt %d of %d", m.id, m.attempts, most)
+	}
+	if m.leases++; m.leases > 1 {
+		switch m.end {
+		case byExpiry:
+			j.r.count("redelivered after expiry")
+		case byNack:
+			j.r.count("redelivered after nack")
+		case byRelease:
+			j.r.count("redelivered after release, at the same attempt")
+		}
+	}
+	length := e.Length
+	if length == 0 {
+		length = m.q.opt.Lease
+	}
+	m.token, m.end, m.cutoff = e.Token, running, 0
+	m.deadline = j.time - j.shift + length
+	if m.timeout > 0 {
+		m.cutoff = j.time - j.shift + m.timeout
+		m.deadline = min(m.deadline, m.cutoff)
+	}
+	j.change(m, leased)
+}
+
+// waited judges how long a message lay ready once faults had ended.
+func (j *judge) waited(m *message, e *Effect) {
+	if j.heal == 0 || j.index <= j.heal || j.drained != 0 && j.index > j.drained {
+		return
+	}
+	since := max(m.eligible, j.times[j.heal])
+	j.r.WaitMillis = max(j.r.WaitMillis, j.time-since)
+	if j.time-since > j.within {
+		j.blame("G7", m, e, "message %s lay ready for %d ms after faults had ended, want at most %d", m.id, j.time-since, j.within)
+	}
+}
+
+// verdict compares an outcome with the one that the contract demands. It says whether both are success.
+func (j *judge) verdict(g string, m *message, e *Effect, want, why string) bool {
+	if e.Code == want {
+		return want == ""
+	}
+	name := func(code string) string {
+		if code == "" {
+			return "success"
+		}
+		return code
+	}
+	if want == "lease_lost" {
+		g = "G4"
+	}
+	j.blame(g, m, e, "%s with %s is answered %s, want %s: %s", e.Op, e.Token, name(e.Code), name(want), why)
+	return false
+}
+
+// standing says what a token is worth, where that does not depend on what is asked.
+func (j *judge) standing(m *message, e *Effect) (code, why string, decided bool) {
+	switch {
+	case m == nil:
+		return "not_found", "the message was never enqueued", true
+	case m.token != e.Token:
+		return "lease_lost", "the last token is " + m.token, true
+	case m.out, m.state == cancelled:
+		return "cancelled", "its task was cancelled", true
+	}
+	return "", "", false
+}
+
+// forgotten says whether the broker need not remember a message any more.
+func (j *judge) forgotten(m *message) bool {
+	return m != nil && m.ended() && m.state != dead && !m.hasResult && j.time >= m.endTime+tombstone
+}
+
+func (j *judge) ack(e *Effect) {
+	m := j.named(e.Token)
+	if j.forgotten(m) && e.Code == "not_found" {
+		return
+	}
+	if code, why, decided := j.standing(m, e); decided {
+		j.verdict("G4", m, e, code, why)
+		j.stale(m, e)
+		return
+	}
+	switch {
+	case m.state == leased, m.state == ready && m.end != byNack, m.state == retrying && m.end != byNack:
+		if j.verdict("G4", m, e, "", "the lease is live, or ended by expiry or release while nobody else has the message") {
+			if m.state != leased {
+				j.r.count("late ack accepted")
+			}
+			j.acked(m, e)
+		}
+	case m.state == done && (m.doneBy == e.Token || m.told):
+		j.ackAgain(m, e)
+	default:
+		j.verdict("G4", m, e, "lease_lost", "the message is "+m.state.String()+" and its lease was ended otherwise")
+		j.stale(m, e)
+	}
+}
+
+// acked makes a task done by the ack of its lease.
+func (j *judge) acked(m *message, e *Effect) {
+	if m.pushed {
+		if !e.Duplicate {
+			j.blame("G6", m, e, "the ack of message %s is not told that its task has a result already", m.id)
+		}
+		j.r.count("ack met a pushed result")
+		m.told = true
+	} else if e.Duplicate {
+		j.blame("G6", m, e, "the first ack of message %s is called a duplicate", m.id)
+	}
+	if e.Result != "" && !m.pushed {
+		m.result, m.hasResult, m.resultAt = e.Result, true, j.index
+	}
+	m.doneBy = e.Token
+	j.finish(m, done)
+}
+
+// ackAgain judges the repeat of the ack that made a task done.
+func (j *judge) ackAgain(m *message, e *Effect) {
+	switch {
+	case m.told: // of a pushed result: told again, whatever it brings
+		if j.verdict("G5", m, e, "", "its task has a pushed result, which every ack of this lease is told") && !e.Duplicate {
+			j.blame("G5", m, e, "the ack of message %s is not told again that its task has a result", m.id)
+		}
+	case e.Result == m.result:
+		if j.verdict("G5", m, e, "", "the same result again") {
+			j.r.count("ack repeated")
+		}
+	default:
+		j.verdict("G5", m, e, "already_exists", "the recorded result is "+m.result)
+		j.r.count("second result refused")
+	}
+}
+
+// stale counts a token that was refused; a cancelled task's lease ends with it.
+func (j *judge) stale(m *message, e *Effect) {
+	switch e.Code {
+	case "lease_lost":
+		j.r.count("stale token refused")
+	case "cancelled":
+		j.r.count("worker told of a cancelled task")
+		if m != nil && m.out && m.token == e.Token && e.Op != Extend {
+			j.free(m)
+		}
+	}
+}
+
+func (j *judge) nack(e *Effect) {
+	m := j.named(e.Token)
+	if j.forgotten(m) && e.Code == "not_found" {
+		return
+	}
+	if code, why, decided := j.standing(m, e); decided {
+		j.verdict("G4", m, e, code, why)
+		j.stale(m, e)
+		return
+	}
+	switch {
+	case m.state == leased:
+		if !j.verdict("G4", m, e, "", "the lease is live") {
+			return
+		}
+		m.end, m.lastWord = byNack, ""
+		j.failed(m, e.Delay, e.Permanent)
+		m.nackDead, m.nackDue = m.state == dead, 0
+		if !m.nackDead {
+			m.nackDue = m.due
+		}
+		if e.Dead != m.nackDead || e.Millis != m.nackDue {
+			j.blame("G10", m, e, "after attempt %d of %d message %s is dead: %v, due at %d; want %v, %d",
+				m.attempts, m.retry.Attempts(), m.id, e.Dead, e.Millis, m.nackDead, m.nackDue)
+		}
+	case m.end == byNack && m.state != done:
+		if j.verdict("G4", m, e, "", "the same nack again") && (e.Dead != m.nackDead || e.Millis != m.nackDue) {
+			j.blame("G10", m, e, "a nack repeated is answered dead: %v, due at %d; it was %v, %d", e.Dead, e.Millis, m.nackDead, m.nackDue)
+		}
+		j.r.count("nack repeated")
+	default:
+		j.verdict("G4", m, e, "lease_lost", "the lease has ended")
+		j.stale(m, e)
+	}
+}
+
+func (j *judge) extend(e *Effect) {
+	m := j.named(e.Token)
+	if j.forgotten(m) && e.Code == "not_found" {
+		return
+	}
+	code, why, decided := j.standing(m, e)
+	if !decided && m.state != leased {
+		code, why, decided = "lease_lost", "the lease has ended", true
+	}
+	if decided {
+		j.verdict("G4", m, e, code, why)
+		j.stale(m, e)
+		return
+	}
+	if !j.verdict("G4", m, e, "", "the lease is live") {
+		return
+	}
+	length := e.Length
+	if length == 0 {
+		length = m.q.opt.Lease
+	}
+	m.deadline = j.time - j.shift + length
+	if m.cutoff != 0 {
+		m.deadline = min(m.deadline, m.cutoff)
+	}
+	if left := max(0, m.deadline-(j.time-j.shift)); e.Millis != left {
+		j.blame("G3", m, e, "an extension leaves %d ms, want %d", e.Millis, left)
+	}
+	j.change(m, leased)
+	j.r.count("lease extended")
+}
+
+func (j *judge) release(e *Effect) {
+	m := j.named(e.Token)
+	if j.forgotten(m) && e.Code == "not_found" {
+		return
+	}
+	if code, why, decided := j.standing(m, e); decided {
+		j.verdict("G4", m, e, code, why)
+		j.stale(m, e)
+		return
+	}
+	switch {
+	case m.state == leased:
+		if !j.verdict("G4", m, e, "", "the lease is live") {
+			return
+		}
+		m.end = byRelease
+		cost := m.free >= freeReturns
+		if !cost {
+			m.free++
+			m.attempts--
+		}
+		switch {
+		case m.expires != 0 && m.expires <= j.time:
+			j.die(m, "expired")
+		case cost && m.attempts >= int(m.retry.Attempts()):
+			m.lastWord = "released too often"
+			j.die(m, "max_attempts")
+		default:
+			j.ready(m, false)
+		}
+		if e.Dead != (m.state == dead) {
+			j.blame("G10", m, e, "a release answers dead: %v, want %v", e.Dead, m.state == dead)
+		}
+	case m.end == byRelease && m.state != done:
+		j.verdict("G4", m, e, "", "the same release again")
+	default:
+		j.verdict("G4", m, e, "lease_lost", "the lease has ended")
+		j.stale(m, e)
+	}
+}
+
+func (j *judge) push(e *Effect) {
+	if j.repeated(e) {
+		return
+	}
+	m := j.all[e.Message]
+	if m == nil || j.forgotten(m) {
+		return // a task that is not known: not a message's
+	}
+	switch {
+	case m.state == cancelled:
+		j.verdict("G6", m, e, "cancelled", "the task was cancelled")
+	case m.hasResult || m.state == done:
+		if j.verdict("G6", m, e, "", "the task has a result: a duplicate") && !e.Duplicate {
+			j.blame("G6", m, e, "a second result of message %s is taken; the first is of entry %d", m.id, m.endIndex)
+		}
+		j.r.count("second result refused")
+	case e.Code != "":
+	case e.Duplicate:
+		j.blame("G6", m, e, "the first result of message %s is called a duplicate", m.id)
+	default:
+		j.r.count("result pushed")
+		m.result, m.hasResult, m.pushed, m.resultAt = e.Result, true, true, j.index
+		if m.state == leased || m.state == dead {
+			delete(j.ended, m)
+			return
+		}
+		if m.end == byExpiry || m.end == byRelease {
+			m.told = true // a late ack of the last lease will be
+		}
+		j.finish(m, done)
+	}
+}
+
+func (j *judge) cancel(e *Effect) {
+	if j.repeated(e) {
+		return
+	}
+	m := j.all[e.Message]
+	if m == nil || j.forgotten(m) {
+		return
+	}
+	switch {
+	case m.state == cancelled:
+		if j.verdict("G6", m, e, "", "cancelled again: the same success") && !e.Duplicate {
+			j.blame("G6", m, e, "message %s is cancelled twice", m.id)
+		}
+	case m.ended() || m.hasResult:
+		j.verdict("G6", m, e, "failed_precondition", "the task has ended")
+	case j.verdict("G6", m, e, "", "the task is live"):
+		j.r.count("task cancelled")
+		m.out = m.state == leased
+		gen := m.gen
+		j.finish(m, cancelled)
+		if m.out { // its deadline still stands
+			m.gen = gen
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package history
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+// LogEntry is a committed entry as nodes applied it.
+type LogEntry struct {
+	Index, Term uint64
+	Data        []byte
+	From        string // the file that showed it first
+}
+
+// maxEntry bounds what a tap may claim: more than the largest operation that a group takes.
+const maxEntry = 64 << 20
+
+// ErrDiffer says that two nodes applied different entries at one index (G15).
+var ErrDiffer = errors.New("nodes applied different entries")
+
+// ReadTaps reads what the nodes of a chaos build have written into a folder (see cluster.EnvTap) and merges it: entries in
+// the order of the log, each once. A file may end in a record that was cut short by a kill; anything else that does not fit
+// is an error, and so are two nodes that differ.
+func ReadTaps(dir string) ([]LogEntry, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*.tap"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("no *.tap in %s: was the node built with -tags chaos?", dir)
+	}
+	all := map[uint64]LogEntry{}
+	for _, file := range files {
+		if err := readTap(file, all); err != nil {
+			return nil, fmt.Errorf("tap %s: %w", filepath.Base(file), err)
+		}
+	}
+	out := make([]LogEntry, 0, len(all))
+	for _, e := range all {
+		out = append(out, e)
+	}
+	slices.SortFunc(out, func(a, b LogEntry) int {
+		if a.Index < b.Index {
+			return -1
+		}
+		return 1
+	})
+	return out, nil
+}
+
+func readTap(file string, all map[uint64]LogEntry) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<20)
+	last := uint64(0)
+	for {
+		var head [24]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return endOfTap(err)
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n > maxEntry {
+			return fmt.Errorf("record after entry %d claims %d bytes, want at most %d", last, n, maxEntry)
+		}
+		e := LogEntry{
+			Index: binary.BigEndian.Uint64(head[8:]), Term: binary.BigEndian.Uint64(head[16:]), Data: make([]byte, n),
+			From: filepath.Base(file),
+		}
+		if _, err := io.ReadFull(r, e.Data); err != nil {
+			return endOfTap(err)
+		}
+		table := crc32.MakeTable(crc32.Castagnoli)
+		if got, want := crc32.Update(crc32.Checksum(head[8:], table), table, e.Data), binary.BigEndian.Uint32(head[4:]); got != want {
+			return fmt.Errorf("entry %d: checksum is %08x, its bytes give %08x", e.Index, want, got)
+		}
+		if e.Index <= last {
+			return fmt.Errorf("entry %d comes after entry %d", e.Index, last)
+		}
+		last = e.Index
+		have, ok := all[e.Index]
+		if ok && (have.Term != e.Term || string(have.Data) != string(e.Data)) {
+			return fmt.Errorf("%w: at index %d %s has term %d and %d bytes, %s term %d and %d bytes",
+				ErrDiffer, e.Index, have.From, have.Term, len(have.Data), e.From, e.Term, len(e.Data))
+		}
+		if !ok {
+			all[e.Index] = e
+		}
+	}
+}
+
+// endOfTap is nil where a file just ends, be it within a record.
+func endOfTap(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
+
+// Replay applies entries to an empty state and tells what each did. digests are those of the state at the checkpoints
+// among them, by index: where they are what the nodes say, nothing is missing from the entries.
+func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, err error) {
+	st := fsm.New(0)
+	defer st.Close()
+	digests = map[uint64][32]byte{}
+	var fx fsm.Effects
+	t, shift := int64(0), int64(0)
+	for i := range entries {
+		le := &entries[i]
+		e, err := fsm.DecodeEntry(le.Data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("entry %d: %w", le.Index, err)
+		}
+		if err := st.Apply(le.Index, le.Data, &fx); err != nil {
+			return nil, nil, fmt.Errorf("apply entry %d: %w", le.Index, err)
+		}
+		now := max(t, e.Now)
+		shift += min(max(e.Shift, 0), now-t)
+		t = now
+		effects = append(effects, Effect{Op: Entry, Index: le.Index, Time: t, Shift: shift})
+		for _, end := range fx.Ended {
+			if end.Expired {
+				effects = append(effects, Effect{Op: Expire, Index: le.Index, Token: end.Token.String()})
+			}
+		}
+		from := int32(0)
+		for j, op := range e.Ops {
+			end := fx.OpEnd[j]
+			effects = appendOp(effects, le.Index, op, fx.Outcomes[from:end], fx.Leases)
+			from = end
+		}
+		for _, end := range fx.Tasks {
+			if !end.Message.IsZero() {
+				effects = append(effects, Effect{Op: End, Index: le.Index, Message: end.Message.String()})
+			}
+		}
+		if len(fx.Checkpoints) > 0 {
+			v := st.View()
+			digests[le.Index] = v.Digest()
+			v.Release()
+		}
+	}
+	if err := st.Check(); err != nil {
+		return nil, nil, fmt.Errorf("the state after the last entry: %w", err)
+	}
+	return effects, digests, nil
+}
+
+// codes are the outcomes' names, as clients see them.
+var codes = map[fsm.Code]string{
+	fsm.OK: "", fsm.InvalidArgument: "invalid_argument", fsm.NotFound: "not_found", fsm.AlreadyExists: "already_exists",
+	fsm.LeaseLost: "lease_lost", fsm.Cancelled: "cancelled", fsm.QueueFull: "queue_full", fsm.Overloaded: "overloaded",
+	fsm.FailedPrecondition: "failed_precondition", fsm.SessionExpired: "session_expired", fsm.TooLarge: "too_large",
+}
+
+func codeName(c fsm.Code) string {
+	if s, ok := codes[c]; ok {
+		return s
+	}
+	return fmt.Sprintf("code %d", c)
+}
+
+var modes = map[fsm.Ordering]string{fsm.OrderUnordered: "unordered", fsm.OrderFIFO: "fifo", fsm.OrderPerKey: "per_key"}
+
+// appendOp tells what one operation did.
+func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []fsm.Leased) []Effect {
+	var o fsm.Outcome
+	if len(out) > 0 {
+		o = out[0]
+	}
+	e := Effect{Index: index, Code: codeName(o.Code), Duplicate: o.Duplicate, Dead: o.Dead, Millis: o.Millis}
+	request := func(r fsm.Request) {
+		if !r.Session.IsZero() {
+			e.Session, e.Number = r.Session.String(), r.Number
+		}
+	}
+	switch op := op.(type) {
+	case *fsm.Bootstrap, *fsm.OpenSession, *fsm.TouchSession, *fsm.Checkpoint:
+		return to
+	case *fsm.CreateQueue:
+		if o.Code != fsm.OK || o.Duplicate {
+			return to
+		}
+		options := op.Options
+		options.Normalize()
+		e.Op, e.Queue = Queue, string(op.Name)
+		e.Options = &Options{
+			Mode: modes[options.Ordering], Lease: options.LeaseMillis, Window: options.DedupWindowMillis, Retry: options.Retry,
+		}
+	case *fsm.Enqueue:
+		for i := range op.Messages {
+			to = append(to, enqueued(index, op, i, &out[i]))
+		}
+		return to
+	case *fsm.Lease:
+		request(op.Request)
+		e.Op, e.Queue, e.Length = Lease, string(op.Queue), op.LeaseMillis
+		if o.Code == fsm.OK && o.LeaseCount > 0 {
+			for _, l := range leases[o.LeaseFrom : o.LeaseFrom+o.LeaseCount] {
+				one := e
+				one.Message, one.Token, one.Attempt = l.Token.Message.String(), l.Token.String(), int(l.Attempt)
+				to = append(to, one)
+			}
+			return to
+		}
+	case *fsm.Ack:
+		e.Op, e.Token, e.Message = Ack, op.Token.String(), op.Token.Message.String()
+		if op.HasResult {
+			e.Result = Sum(op.Result.Output)
+		}
+		if len(op.Then) > 0 {
+			to = append(to, Effect{Op: Other, Index: index, Note: "ack that enqueues"})
+		}
+	case *fsm.Nack:
+		e.Op, e.Token, e.Message = Nack, op.Token.String(), op.Token.Message.String()
+		e.Permanent, e.Delay = op.Permanent, op.DelayMillis
+	case *fsm.Extend:
+		e.Op, e.Token, e.Message, e.Length = Extend, op.Token.String(), op.Token.Message.String(), op.LeaseMillis
+	case *fsm.Release:
+		e.Op, e.Token, e.Message = Release, op.Token.String(), op.Token.Message.String()
+	case *fsm.PushResult:
+		request(op.Request)
+		e.Op, e.Queue, e.Message, e.Result = Push, string(op.Queue), string(op.TaskID), Sum(op.Result.Output)
+	case *fsm.Cancel:
+		request(op.Request)
+		e.Op, e.Queue, e.Message = Cancel, string(op.Queue), string(op.TaskID)
+	default:
+		e.Op, e.Note = Other, fmt.Sprintf("%T", op)
+	}
+	return append(to, e)
+}
+
+func enqueued(index uint64, op *fsm.Enqueue, i int, o *fsm.Outcome) Effect {
+	m := &op.Messages[i]
+	e := Effect{
+		Op: Enqueue, Index: index, Queue: string(op.Queue), Code: codeName(o.Code), Duplicate: o.Duplicate, Body: Sum(m.Body),
+		Priority: int(m.Priority), Key: string(m.Key), Delay: m.DelayMillis, Due: m.DueAt, TTL: m.TTLMillis, Timeout: m.TimeoutMillis,
+	}
+	if !op.Request.Session.IsZero() {
+		e.Session, e.Number = op.Request.Session.String(), op.Request.Number+uint64(i)
+	}
+	if !o.ID.IsZero() {
+		e.Message = o.ID.String()
+	}
+	if m.HasDedup {
+		e.Dedup, e.Content = hex.EncodeToString(m.DedupKey[:]), hex.EncodeToString(m.DedupContent[:])
+	}
+	if m.Retry.Kind != fsm.RetryDefault {
+		p := m.Retry
+		p.Normalize()
+		p.Steps = slices.Clone(p.Steps)
+		e.Retry = &p
+	}
+	if len(m.TaskID) > 0 || len(m.Keys) > 0 || !m.Batch.IsZero() {
+		e.Note = "task id, keys or batch"
+	}
+	return e
+}

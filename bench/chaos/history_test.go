@@ -1,0 +1,266 @@
+package chaos
+
+import (
+	"context"
+	"encoding/hex"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/bench/chaos/history"
+	"github.com/quorate/quorate/bench/proc"
+	"github.com/quorate/quorate/client"
+)
+
+var (
+	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
+	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; in the middle all nodes are killed once")
+	historyModes = flag.String("history-modes", "unordered,fifo,per_key", "the ordering modes of TestHistory's queues")
+	historyKeep  = flag.String("history-keep", "", "folder that keeps TestHistory's history, also where it passes")
+	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")
+)
+
+// A history of everything that clients of three nodes saw, while leaders are killed and once all nodes are, agrees with the
+// log and with the contract: G1 to G15, for each ordering mode.
+func TestHistory(t *testing.T) {
+	rng := draw(t)
+	dir := t.TempDir()
+	keep := *historyKeep
+	if keep == "" {
+		keep = dir
+	} else if err := os.MkdirAll(keep, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	taps := filepath.Join(dir, "taps")
+	if err := os.Mkdir(taps, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	// Small snapshots: nodes that come back after a while are sent one.
+	c := startWith(t, proc.Config{
+		Binary: chaosBinary(t), Nodes: 3, Dir: filepath.Join(dir, "nodes"),
+		Env: []string{"QUORATE_CHAOS_TAP=" + taps, "QUORATE_CHAOS_SNAPSHOT_BYTES=262144"},
+	})
+	cl := open(t, c.Addrs()...)
+	file := filepath.Join(keep, "events.jsonl")
+	rec, err := history.Record(file, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var loads []*workload
+	for i, mode := range strings.Split(*historyModes, ",") {
+		w := &workload{
+			queue: "h-" + mode, mode: mode, addrs: c.Addrs(), rec: rec, seed: rng.Uint64(), ids: map[string]bool{},
+			every: []time.Duration{40, 400, 80}[i%3] * time.Millisecond,
+		}
+		if mode == "fifo" { // one at a time, and every failure stands in the way of all
+			w.every = 400 * time.Millisecond
+		}
+		create(t, cl, w.queue, client.QueueOptions{
+			Ordering: mode, Lease: workLease, DedupWindow: workWindow,
+			Retry: &client.RetryPolicy{Kind: "fixed", Initial: workRetry, MaxAttempts: 4},
+		})
+		loads = append(loads, w)
+	}
+
+	wctx, stopWorkers := context.WithCancel(t.Context())
+	pctx, stopProducers := context.WithCancel(t.Context())
+	defer stopProducers()
+	defer stopWorkers()
+	var ps, ws sync.WaitGroup
+	for _, w := range loads {
+		for range 3 {
+			ps.Go(func() { w.produce(pctx) })
+		}
+		ps.Go(func() { w.meddle(pctx, 2*w.every) })
+		for range 4 {
+			ws.Go(func() { w.pull(wctx) })
+		}
+		sdk := open(t, c.Addrs()...)
+		ws.Go(func() {
+			if err := w.subscribed(wctx, sdk); err != nil {
+				t.Errorf("queue %s: %v", w.queue, err)
+			}
+		})
+	}
+
+	for i := range *historyKills {
+		if err := linger(t.Context(), *historyFor/time.Duration(*historyKills+1)); err != nil {
+			t.Fatal(err)
+		}
+		if i == *historyKills/2 {
+			killAll(t, c, rec)
+		}
+		killLeader(t, c, rec, time.Duration(rng.Int64N(int64(*historyFor/time.Duration(2**historyKills+2)))))
+	}
+	if err := linger(t.Context(), *historyFor/time.Duration(*historyKills+1)); err != nil {
+		t.Fatal(err)
+	}
+
+	stopProducers()
+	ps.Wait()
+	whole(t, cl, 3)
+	for _, w := range loads {
+		w.healthy.Store(true)
+	}
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Heal, Index: checkpoint(t, cl).Index})
+	for _, w := range loads {
+		drained(t, cl, w.queue)
+	}
+	v := checkpoint(t, cl)
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Drained, Index: v.Index})
+	stopWorkers()
+	ws.Wait()
+	for _, w := range loads {
+		w.readAll(within(t, 2*time.Minute))
+	}
+	if err := rec.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Stop(); err != nil {
+		t.Error(err)
+	}
+	judgeHistory(t, file, taps, v)
+}
+
+// judgeHistory checks what was recorded.
+func judgeHistory(t *testing.T, file, taps string, v client.Verified) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h := &history.History{}
+	if h.Events, err = history.ReadEvents(f); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := history.ReadTaps(taps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var digests map[uint64][32]byte
+	if h.Effects, digests, err = history.Replay(entries); err != nil {
+		t.Fatal(err)
+	}
+	out, err := os.Create(filepath.Join(filepath.Dir(file), "effects.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	if err := history.WriteEffects(out, h.Effects); err != nil {
+		t.Fatal(err)
+	}
+	sum := digests[v.Index]
+	for _, n := range v.Nodes {
+		if n.Digest != hex.EncodeToString(sum[:]) {
+			t.Errorf("G15: at index %d node %s has the digest %s %s, the log of the taps gives %x", v.Index, n.ID, n.Digest, n.Error, sum)
+		}
+	}
+	began := time.Now()
+	r := history.Check(h, history.Config{})
+	took := time.Since(began)
+	var b strings.Builder
+	if _, err := r.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("checked in %s, %d entries:\n%s", took, len(entries), b.String())
+	if err := r.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+// chaosBinary builds the binary whose nodes show what they apply.
+func chaosBinary(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "quorate-chaos")
+	args := []string{"build", "-tags", "chaos", "-o", bin}
+	if *historyRace {
+		args = append(args, "-race")
+	}
+	build := exec.CommandContext(t.Context(), "go", append(args, "github.com/quorate/quorate/cmd/quorate")...)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the binary: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// checkpoint has every node hash its state, and waits until all of them have.
+func checkpoint(t *testing.T, cl *client.Client) (v client.Verified) {
+	t.Helper()
+	eventually(t, 60*time.Second, "a digest of every node", func(ctx context.Context) bool {
+		got, err := cl.Verify(ctx)
+		if err != nil || len(got.Nodes) != 3 {
+			return false
+		}
+		for _, n := range got.Nodes {
+			if n.Error != "" {
+				return false
+			}
+		}
+		v = got
+		return true
+	})
+	return v
+}
+
+// killLeader kills the node that leads, and starts it again after a while.
+func killLeader(t *testing.T, c *proc.Cluster, rec *history.Recorder, down time.Duration) {
+	t.Helper()
+	n := leader(t, c)
+	n.Kill()
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Killed, Node: n.Name, Leader: true})
+	leader(t, c)
+	if err := linger(t.Context(), down); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.WaitReady(within(t, 60*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// killAll kills every node at once and starts them again.
+func killAll(t *testing.T, c *proc.Cluster, rec *history.Recorder) {
+	t.Helper()
+	c.Kill()
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Down})
+	if err := linger(t.Context(), 300*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Up})
+	if err := c.Start(within(t, 60*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// readAll reads how every message stands at the end.
+func (w *workload) readAll(ctx context.Context) {
+	ids := make(chan string)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			l := w.link()
+			defer l.drop()
+			for id := range ids {
+				w.status(ctx, l, id, history.Final)
+				w.result(ctx, l, id)
+			}
+		})
+	}
+	w.mu.Lock()
+	row := w.row
+	w.mu.Unlock()
+	for _, id := range row {
+		ids <- id
+	}
+	close(ids)
+	wg.Wait()
+}

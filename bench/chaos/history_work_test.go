@@ -1,0 +1,524 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/bench/chaos/history"
+	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/wire"
+)
+
+// Lengths that the queues of a campaign have. A lease is short, so that slow workers lose it; a wait between attempts is
+// long enough for a late ack to come into it.
+const (
+	workLease  = 500 * time.Millisecond
+	workRetry  = 200 * time.Millisecond
+	workWindow = 1500 * time.Millisecond
+)
+
+// workload is everything that is done to one queue, and what its parts share.
+type workload struct {
+	queue, mode string
+	addrs       []string
+	rec         *history.Recorder
+	seed        uint64
+	every       time.Duration // between two requests of a producer
+	healthy     atomic.Bool   // workers do no harm any more
+
+	mu  sync.Mutex
+	ids map[string]bool // guarded by mu: messages that were confirmed or seen
+	row []string        // guarded by mu: them, in order
+}
+
+var workers atomic.Int64
+
+func (w *workload) link() *link {
+	n := int(workers.Add(1))
+	return &link{addrs: w.addrs, rec: w.rec, worker: n, rng: rand.New(rand.NewPCG(w.seed, uint64(n)))}
+}
+
+// met remembers a message.
+func (w *workload) met(id string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if id != "" && !w.ids[id] {
+		w.ids[id] = true
+		w.row = append(w.row, id)
+	}
+}
+
+// recent draws one of the last messages, "" where there is none.
+func (w *workload) recent(rng *rand.Rand) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.row) == 0 {
+		return ""
+	}
+	last := w.row[max(0, len(w.row)-12):]
+	return last[rng.IntN(len(last))]
+}
+
+// produce enqueues until ctx ends: batches and single messages with all sorts of options, requests sent twice, requests
+// whose sender is gone before the answer.
+func (w *workload) produce(ctx context.Context) {
+	l := w.link()
+	defer l.drop()
+	tick := time.NewTicker(w.every)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		count := 1
+		if l.rng.IntN(4) == 0 {
+			count += l.rng.IntN(4)
+		}
+		body := &wire.Enqueue{Queue: w.queue}
+		for i := range count {
+			body.Messages = append(body.Messages, w.message(l.rng, fmt.Sprintf("%s %d/%d/%d", w.queue, l.worker, n, i)))
+		}
+		var err error
+		if body.Request, err = l.request(ctx, count); err != nil {
+			return
+		}
+		calls := w.calls(l, body)
+		// What is under way is seen to its end.
+		call := context.WithoutCancel(ctx)
+		switch p := l.rng.IntN(100); {
+		case p < 3:
+			l.abandon(call, wire.TypeEnqueue, body, false)
+			w.enqueued(l, body, calls, answer{class: history.Unknown})
+		case p < 5:
+			l.abandon(call, wire.TypeEnqueue, body, true)
+			w.enqueued(l, body, calls, answer{class: history.Unknown})
+		default:
+			session := l.session
+			w.enqueued(l, body, calls, l.ask(call, wire.TypeEnqueue, body))
+			if p < 15 && l.session == session {
+				calls = w.calls(l, body)
+				w.enqueued(l, body, calls, l.ask(call, wire.TypeEnqueue, body))
+			}
+		}
+	}
+}
+
+// message draws a message.
+func (w *workload) message(rng *rand.Rand, text string) wire.Message {
+	m := wire.Message{Body: []byte(text)}
+	if w.mode == "unordered" && rng.IntN(2) == 0 {
+		p := uint8(rng.IntN(10))
+		m.Priority = &p
+	}
+	if w.mode != "unordered" && rng.IntN(5) > 0 {
+		m.Key = []byte(fmt.Sprintf("key %d", rng.IntN(6)))
+	}
+	switch p := rng.IntN(100); {
+	case p < 20: // few keys, so that they come again within the window and after it
+		n := rng.IntN(8)
+		m.DedupKey = []byte(fmt.Sprintf("%s dedup %d", w.queue, n))
+		m.Body = []byte(fmt.Sprintf("%s the same %d", w.queue, n))
+		if rng.IntN(5) == 0 {
+			m.Body = append(m.Body, " but not quite"...)
+		}
+	case p < 30:
+		m.DelayMillis = 1 + rng.Int64N(1200)
+	case p < 35:
+		m.TTLMillis = 100 + rng.Int64N(1500)
+	case p < 45:
+		m.Retry = &wire.RetryPolicy{Kind: "fixed", InitialMillis: workRetry.Milliseconds(), MaxAttempts: 1 + rng.Int32N(3), JitterMillis: 40}
+	case p < 48:
+		m.TimeoutMillis = 300 + rng.Int64N(600)
+	}
+	return m
+}
+
+// calls notes that the messages of a request are about to be sent.
+func (w *workload) calls(l *link, body *wire.Enqueue) []uint64 {
+	calls := make([]uint64, len(body.Messages))
+	for i := range body.Messages {
+		calls[i] = l.rec.Call(history.Event{
+			Worker: l.worker, Op: history.Enqueue, Queue: w.queue, Session: l.session, Number: body.Request.Number + uint64(i),
+			Body: history.Sum(body.Messages[i].Body),
+		})
+	}
+	return calls
+}
+
+// enqueued notes what became of them.
+func (w *workload) enqueued(l *link, body *wire.Enqueue, calls []uint64, a answer) {
+	var e wire.Enqueued
+	if a.class == history.OK {
+		if err := a.raw.Decode(&e); err != nil || len(e.Outcomes) != len(calls) {
+			a = answer{class: history.Unknown, code: fmt.Sprintf("answer not understood: %v", err)}
+		}
+	}
+	for i, c := range calls {
+		ev := history.Event{Call: c, Worker: l.worker, Op: history.Enqueue, Queue: w.queue}
+		if a.class != history.OK {
+			l.ended(ev, a)
+			continue
+		}
+		one := answer{class: history.OK, at: e.At}
+		o := &e.Outcomes[i]
+		if f := o.Fault; f != nil {
+			one.class, one.code = history.Refused, string(f.Code)
+			if f.Unknown {
+				one.class = history.Unknown
+			}
+			ev.Message = f.ID
+		} else {
+			ev.Message, ev.Duplicate = o.ID, o.Duplicate
+			w.met(o.ID)
+		}
+		l.ended(ev, one)
+	}
+}
+
+// pull works on what it pulls until ctx ends, well or badly.
+func (w *workload) pull(ctx context.Context) {
+	l := w.link()
+	defer l.drop()
+	for ctx.Err() == nil {
+		req, err := l.request(ctx, 1)
+		if err != nil {
+			return
+		}
+		most := int32(1)
+		if l.rng.IntN(3) == 0 {
+			most = 3
+		}
+		ev := history.Event{Worker: l.worker, Op: history.Lease, Queue: w.queue, Session: l.session, Number: req.Number}
+		ev.Call = l.rec.Call(ev)
+		body := &wire.Lease{Queue: w.queue, Max: most, WaitMillis: 300, Worker: fmt.Sprintf("puller %d", l.worker), Request: req}
+		a := l.ask(context.WithoutCancel(ctx), wire.TypeLease, body)
+		var got wire.Leased
+		if a.class == history.OK {
+			if err := a.raw.Decode(&got); err != nil {
+				a = answer{class: history.Unknown}
+			}
+		}
+		a.at = got.At
+		for i := range got.Messages {
+			d := &got.Messages[i]
+			w.met(d.ID)
+			l.rec.Add(history.Event{
+				Kind: history.Deliver, Call: ev.Call, Worker: l.worker, Op: history.Lease, Queue: w.queue,
+				Message: d.ID, Token: d.Token, Attempt: int(d.Attempt), Body: history.Sum(d.Body),
+			})
+		}
+		l.ended(ev, a)
+		if a.class != history.OK && l.backOff(ctx) != nil {
+			return
+		}
+		for i := range got.Messages {
+			w.handle(ctx, l, got.Messages[i].Token)
+		}
+	}
+}
+
+// handle does what a worker may do with a lease, and what it should not.
+func (w *workload) handle(ctx context.Context, l *link, token string) {
+	result := []byte("result of " + token)
+	p := l.rng.IntN(100)
+	if w.healthy.Load() {
+		p = 99
+	}
+	soon := time.Duration(l.rng.Int64N(int64(workRetry / 2)))
+	switch {
+	case p < 6: // twice
+		w.ack(ctx, l, token, result)
+		w.ack(ctx, l, token, result)
+	case p < 9: // and once more with something else
+		w.ack(ctx, l, token, result)
+		w.ack(ctx, l, token, []byte("another result"))
+	case p < 20:
+		w.nack(ctx, l, token, false)
+	case p < 22: // twice, and then it is too late to be done after all
+		w.nack(ctx, l, token, false)
+		w.nack(ctx, l, token, false)
+		w.ack(ctx, l, token, result)
+	case p < 24:
+		w.nack(ctx, l, token, true)
+	case p < 30:
+		w.release(ctx, l, token)
+	case p < 32: // done after all, while nobody else has it
+		w.release(ctx, l, token)
+		w.ack(ctx, l, token, result)
+	case p < 38:
+		w.extend(ctx, l, token)
+		w.ack(ctx, l, token, result)
+	case p < 42: // too slow by a little
+		if linger(ctx, workLease+soon) == nil {
+			w.ack(ctx, l, token, result)
+		}
+	case p < 45: // too slow by much: somebody else has it
+		if linger(ctx, workLease+workRetry+workLease/2+soon) == nil {
+			w.extend(ctx, l, token)
+			w.nack(ctx, l, token, false)
+			w.ack(ctx, l, token, result)
+		}
+	case p < 48: // never heard of again
+	case p < 52:
+		w.ack(ctx, l, token, nil)
+	default:
+		w.ack(ctx, l, token, result)
+	}
+}
+
+func (w *workload) event(l *link, op history.Op, token string) history.Event {
+	return history.Event{Worker: l.worker, Op: op, Queue: w.queue, Token: token}
+}
+
+// ack sends an ack; result nil: without one.
+func (w *workload) ack(ctx context.Context, l *link, token string, result []byte) {
+	body := &wire.Ack{Token: token}
+	ev := w.event(l, history.Ack, token)
+	if result != nil {
+		body.Result = &wire.Result{Output: result}
+		ev.Result = history.Sum(result)
+	}
+	ev.Call = l.rec.Call(ev)
+	a := l.ask(context.WithoutCancel(ctx), wire.TypeAck, body)
+	var got wire.Acked
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at, ev.Duplicate = got.At, got.Duplicate
+	}
+	l.ended(ev, a)
+}
+
+func (w *workload) nack(ctx context.Context, l *link, token string, permanent bool) {
+	body := &wire.Nack{Token: token, Error: "failed on purpose", Permanent: permanent}
+	if l.rng.IntN(3) == 0 {
+		ms := l.rng.Int64N(300)
+		body.DelayMillis = &ms
+	}
+	ev := w.event(l, history.Nack, token)
+	ev.Call = l.rec.Call(ev)
+	a := l.ask(context.WithoutCancel(ctx), wire.TypeNack, body)
+	var got wire.Nacked
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at, ev.Dead, ev.Millis = got.At, got.Dead, got.DueAt
+	}
+	l.ended(ev, a)
+}
+
+func (w *workload) extend(ctx context.Context, l *link, token string) {
+	ev := w.event(l, history.Extend, token)
+	ev.Call = l.rec.Call(ev)
+	a := l.ask(context.WithoutCancel(ctx), wire.TypeExtend, &wire.Extend{Token: token, LeaseMillis: workLease.Milliseconds()})
+	var got wire.Extended
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at, ev.Millis = got.At, got.LeaseLeftMillis
+	}
+	l.ended(ev, a)
+}
+
+func (w *workload) release(ctx context.Context, l *link, token string) {
+	ev := w.event(l, history.Release, token)
+	ev.Call = l.rec.Call(ev)
+	a := l.ask(context.WithoutCancel(ctx), wire.TypeRelease, &wire.Release{Token: token})
+	var got wire.OK
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at = got.At
+	}
+	l.ended(ev, a)
+}
+
+// meddle reads, cancels and pushes results of what has just been enqueued, until ctx ends.
+func (w *workload) meddle(ctx context.Context, every time.Duration) {
+	l := w.link()
+	defer l.drop()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		id := w.recent(l.rng)
+		if id == "" {
+			continue
+		}
+		call := context.WithoutCancel(ctx)
+		switch p := l.rng.IntN(100); {
+		case p < 40:
+			w.status(call, l, id, history.Read)
+		case p < 80:
+			w.result(call, l, id)
+		case p < 90:
+			w.cancel(call, l, id)
+		default:
+			w.push(call, l, id)
+		}
+	}
+}
+
+// status reads where a task stands.
+func (w *workload) status(ctx context.Context, l *link, id string, op history.Op) answer {
+	ev := history.Event{Worker: l.worker, Op: op, Queue: w.queue, Message: id, Note: history.StatusOnly}
+	ev.Call = l.rec.Call(ev)
+	ev.Note = ""
+	a := l.ask(ctx, wire.TypeTask, &wire.TaskGet{Task: wire.TaskRef{TaskID: id}})
+	var got wire.TaskIs
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at = got.At
+		switch got.Task.Status {
+		case "succeeded", "dead", "cancelled":
+			ev.Status = got.Task.Status
+		}
+		ev.Reason, ev.Attempt, ev.Note = got.Task.Reason, int(got.Task.Attempts), got.Task.Error
+	}
+	l.ended(ev, a)
+	return a
+}
+
+// result reads a task's result. What has not ended, or was cancelled, is answered with a fault.
+func (w *workload) result(ctx context.Context, l *link, id string) {
+	ev := history.Event{Worker: l.worker, Op: history.Read, Queue: w.queue, Message: id}
+	ev.Call = l.rec.Call(ev)
+	a := l.ask(ctx, wire.TypeResultGet, &wire.ResultGet{Task: wire.TaskRef{TaskID: id}})
+	var got wire.ResultIs
+	switch {
+	case a.class == history.OK:
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at, ev.Status = got.At, got.Status
+		if got.HasOutput {
+			ev.Result = history.Sum(got.Result.Output)
+		}
+	case a.class == history.Refused && a.code == "cancelled":
+		a.class, ev.Status = history.OK, "cancelled"
+	}
+	l.ended(ev, a)
+}
+
+func (w *workload) cancel(ctx context.Context, l *link, id string) {
+	req, err := l.request(ctx, 1)
+	if err != nil {
+		return
+	}
+	ev := history.Event{Worker: l.worker, Op: history.Cancel, Queue: w.queue, Message: id, Session: l.session, Number: req.Number}
+	ev.Call = l.rec.Call(ev)
+	a := l.ask(ctx, wire.TypeTaskCancel, &wire.TaskCancel{Task: wire.TaskRef{TaskID: id}, Request: req})
+	var got wire.TaskCancelled
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at, ev.Duplicate = got.At, got.Duplicate
+	}
+	l.ended(ev, a)
+}
+
+func (w *workload) push(ctx context.Context, l *link, id string) {
+	req, err := l.request(ctx, 1)
+	if err != nil {
+		return
+	}
+	output := []byte("pushed for " + id)
+	ev := history.Event{
+		Worker: l.worker, Op: history.Push, Queue: w.queue, Message: id, Session: l.session, Number: req.Number, Result: history.Sum(output),
+	}
+	ev.Call = l.rec.Call(ev)
+	body := &wire.ResultPush{Task: wire.TaskRef{Queue: w.queue, TaskID: id}, Result: wire.Result{Output: output}, Request: req}
+	a := l.ask(ctx, wire.TypeResultPush, body)
+	var got wire.Acked
+	if a.class == history.OK {
+		if err := a.raw.Decode(&got); err != nil {
+			a = answer{class: history.Unknown}
+		}
+		a.at, ev.Duplicate = got.At, got.Duplicate
+	}
+	l.ended(ev, a)
+}
+
+// subscribed works on what is pushed to it by the SDK, until ctx ends. Of its calls the history has the acks.
+func (w *workload) subscribed(ctx context.Context, cl *client.Client) error {
+	n := int(workers.Add(1))
+	rng := rand.New(rand.NewPCG(w.seed, uint64(n)))
+	got := make(chan *client.Delivery, 16)
+	sub, err := cl.Subscribe(ctx, w.queue, client.SubscribeOptions{Credit: cap(got), Worker: fmt.Sprintf("subscriber %d", n)}, func(d *client.Delivery) {
+		w.met(d.ID)
+		w.rec.Add(history.Event{
+			Kind: history.Deliver, Worker: n, Op: history.Lease, Queue: w.queue,
+			Message: d.ID, Token: d.Token, Attempt: d.Attempt, Body: history.Sum(d.Body),
+		})
+		select { // never full: the window is as large, but for leases that were lost
+		case got <- d:
+		default:
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("subscribe: %w", err)
+	}
+	defer func() { _ = sub.Close(context.WithoutCancel(ctx)) }()
+	for {
+		var d *client.Delivery
+		select {
+		case d = <-got:
+		case <-sub.Done():
+			return fmt.Errorf("subscription ended: %w", sub.Err())
+		case <-ctx.Done():
+			return nil
+		}
+		p := rng.IntN(100)
+		if w.healthy.Load() {
+			p = 99
+		}
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), linkCall)
+		switch {
+		case p < 8:
+			delay := workRetry
+			_, _ = cl.Nack(call, d.Token, client.NackOptions{Error: "failed on purpose", Delay: &delay})
+		case p < 16:
+			_ = cl.Release(call, d.Token)
+		case p < 20: // forgotten
+		default:
+			w.sdkAck(call, cl, n, d)
+		}
+		cancel()
+	}
+}
+
+func (w *workload) sdkAck(ctx context.Context, cl *client.Client, n int, d *client.Delivery) {
+	output := []byte("result of " + d.Token)
+	ev := history.Event{Worker: n, Op: history.Ack, Queue: w.queue, Token: d.Token, Result: history.Sum(output)}
+	ev.Call = w.rec.Call(ev)
+	a, err := cl.Ack(ctx, d.Token, client.AckOptions{Result: &client.Result{Output: output}})
+	ev.Kind, ev.Class = history.Return, history.OK
+	var e *client.Error
+	switch {
+	case err == nil:
+		ev.Index, ev.Time, ev.Duplicate = a.Index, a.Time, a.Duplicate
+	case client.Unknown(err) || !errors.As(err, &e):
+		ev.Class = history.Unknown
+	default:
+		ev.Class, ev.Code = history.Refused, string(e.Code)
+	}
+	w.rec.Add(ev)
+}
