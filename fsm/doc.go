@@ -21,7 +21,8 @@
 // order of (due, kind of move, message id) over all queues. A lease lives until the move that ends it, never by comparison with
 // T. Everything else that time ends (dedup keys, results, tombstones, sessions, dead letters past retention) is gone for every
 // look-up once T has passed its end, and is taken out of its table by reclaim, in the order of (table, end, position); a
-// table's maximum counts what is not yet reclaimed.
+// table's maximum counts what is not yet reclaimed. That asks for no entry of its own (NextDue); [State.Untidy] says when one
+// would give something back.
 //
 // # Where things are
 //

@@ -10,7 +10,8 @@ func (s *State) reclaim() {
 	left = s.reclaimSessions(left)
 	left = s.reclaimTable(clockDead, left)
 	left = s.reclaimKV(left)
-	s.reclaimBatches(left)
+	left = s.reclaimBatches(left)
+	s.behind = left <= 0
 }
 
 // over says whether an end in clock k has passed at T. A dedup key holds at its last millisecond still.

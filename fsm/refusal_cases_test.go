@@ -260,6 +260,9 @@ func badCases() (all []bad) {
 			return &SetQueue{Name: q0, Options: QueueOptions{Ordering: o, LeaseMillis: 60_000}}
 		})
 	}
+	add("SetQueue.Options.Delivery over live messages", FailedPrecondition, FieldDelivery, 0, func(*world) Op {
+		return &SetQueue{Name: q0, Options: QueueOptions{Delivery: DeliverAtMostOnce, LeaseMillis: 60_000}}
+	})
 	prio := func() Message { m := text("x"); m.Priority = 9; return m }
 	add("Enqueue.Messages.Priority in an ordered queue", inv, FieldPriority, DefaultPriority, func(*world) Op {
 		return &Enqueue{Queue: []byte("fifo"), Messages: []Message{prio()}}

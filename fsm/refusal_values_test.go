@@ -127,6 +127,8 @@ func badOptions() (out []struct {
 		{"MaxBytes", func(o *QueueOptions) *int64 { return &o.MaxBytes }, 1, LimitMaxBytes, FieldBytes},
 		{"MaxInFlight", func(o *QueueOptions) *int64 { return &o.MaxInFlight }, 1, LimitMaxInFlight, FieldInFlight},
 		{"MaxAgeMillis", func(o *QueueOptions) *int64 { return &o.MaxAgeMillis }, 1, MaxDelayMillis, FieldAge},
+		{"RateMilli", func(o *QueueOptions) *int64 { return &o.RateMilli }, 1, LimitRateMilli, FieldRate},
+		{"Burst", func(o *QueueOptions) *int64 { return &o.Burst }, 1, LimitBurst, FieldBurst},
 	} {
 		for _, v := range []int64{math.MinInt64, -1, c.lo - 1, c.hi + 1, math.MaxInt64} {
 			if v == 0 { // the default
@@ -142,6 +144,9 @@ func badOptions() (out []struct {
 	}
 	add("Retry.Kind unknown", QueueOptions{Retry: RetryPolicy{Kind: 255}}, FieldRetry)
 	add("DeadOverflow unknown", QueueOptions{DeadOverflow: DeadDropOldest + 1}, FieldOptions)
+	add("Burst without RateMilli", QueueOptions{Burst: 1}, FieldBurst)
+	add("Overflow unknown", QueueOptions{Overflow: overflowEnd}, FieldOverflow)
+	add("Delivery unknown", QueueOptions{Delivery: deliverEnd}, FieldDelivery)
 	add("Ordering unknown", QueueOptions{Ordering: orderEnd}, FieldOrdering)
 	for _, name := range badNames {
 		add("DeadLetterQueue "+name[:min(len(name), 9)], QueueOptions{DeadLetterQueue: name}, FieldDeadLetterQueue)

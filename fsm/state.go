@@ -99,6 +99,7 @@ type State struct {
 	batches batches
 
 	garbage []garbageJob // oldest first
+	behind  bool         // local: the last entry reclaimed as much as one may
 
 	scheduleGens  uint64                     // last generation given
 	scheduleBytes int64                      // accounted

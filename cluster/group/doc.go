@@ -119,5 +119,8 @@
 //     the lease is live, so it is not among those that are gone.
 //   - 2026-11: who waits for results waits by queue and is woken by every result of it; kinds are for the reader to tell
 //     apart. An index by kind would be paid for by each ack.
+//   - 2026-11: while the state has something to give back and no entries come, the leader proposes empty ones, one a second, and
+//     forty where there is more than one entry does. Without them a node that is full of what a purge has left, or of what has
+//     ended, would refuse enqueues for want of memory and so never see the entry that frees it.
 //   - 2026-11: the watch over wall clocks against the voters' median (10 s) is not here yet.
 package group

@@ -165,11 +165,12 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 		d.refills.sooner = false
 		g.wakeTimer()
 	}
-	if len(f.ops) == 0 && (!due || len(g.flights.list) > 0) {
+	if len(f.ops) == 0 && (!due && !g.tidy || len(g.flights.list) > 0) {
 		g.unbook(f)
 		g.flights.recycle(f)
 		return nil
 	}
+	g.tidied()
 	g.inFlight.Add(1)
 	now, shift := g.time.stamp()
 	fsm.SetEntryTime(pk.buf, now, shift)

@@ -310,7 +310,7 @@ func (s *sim) trouble(rng *rand.Rand, rounds int) {
 			}
 		case 6:
 			s.fault("clock")
-			nd.clock.offset.Store(int64(rng.Intn(7_200_000) - 3_600_000))
+			nd.clock.offset.Store(int64(rng.Intn(6_000_000) - 3_000_000)) // an hour would end idle sessions, and be right
 		case 7:
 			s.fault("snapshot")
 			_ = nd.g.Raft().Snapshot().Error() // nothing new, or one that is refused, is no fault

@@ -103,6 +103,7 @@ func (g *Group) beat() (next time.Duration) {
 	}
 	g.dispatch.unblock(now)
 	g.weigh(now)
+	g.tidyUp(now)
 	serving := g.serving
 	stuck := g.stuck(now)
 	g.mu.Unlock()
