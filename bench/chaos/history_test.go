@@ -173,6 +173,12 @@ func judgeHistory(t *testing.T, file, taps string, v client.Verified) {
 	if err := r.Err(); err != nil {
 		t.Error(err)
 	}
+	began = time.Now()
+	o := history.SecondOpinion(h.Events)
+	t.Logf("Porcupine judged %d messages in %s, left %d, could not decide %d", o.Messages, time.Since(began), o.Left, o.Undecided)
+	for _, v := range o.Illegal {
+		t.Errorf("%s: %s\n%s", v.Guarantee, v.What, strings.Join(v.Events, "\n"))
+	}
 }
 
 // chaosBinary builds the binary whose nodes show what they apply.

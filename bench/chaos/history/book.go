@@ -56,6 +56,7 @@ type message struct {
 	token    string // the last
 	deadline int64  // of the lease, in lease time
 	cutoff   int64  // the attempt's, in lease time; 0: none
+	length   int64  // of the lease, ms; 0: it was extended
 	end      ending
 	nackDead bool
 	nackDue  int64

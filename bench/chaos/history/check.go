@@ -66,6 +66,7 @@ func Check(h *History, cfg Config) *Report {
 	c.phantoms()
 	c.realTime(h.Events)
 	c.tokens(h.Events)
+	c.clocks(h.Events)
 	c.finals()
 	c.tally()
 	if !cfg.MayBeVacuous {

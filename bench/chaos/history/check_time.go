@@ -151,3 +151,40 @@ func (c *checker) tokens(es []Event) {
 		}
 	}
 }
+
+// clocks holds the leases that ran out against the clients' clock, which no leader has a hand in: from the call that
+// brought a lease to the arrival of the next one of its message there must be the lease's length, less what log time may run
+// ahead (G13).
+func (c *checker) clocks(es []Event) {
+	type grant struct {
+		call *Event
+		own  *Event
+	}
+	last := map[string]grant{} // the greatest token of each message that has come by a pull
+	calls := map[uint64]*Event{}
+	for _, op := range c.ops {
+		calls[op.call.Call] = op.call
+	}
+	for i := range es {
+		d := &es[i]
+		if d.Kind != Deliver {
+			continue
+		}
+		before, ok := last[d.Message]
+		if ok && d.Token > before.own.Token {
+			if length := c.j.lapsed[before.own.Token]; length > 0 {
+				least := (length*94/100 - 50) * 1000
+				if took := d.At - before.call.At; took < least {
+					c.r.blame("G13", c.modeOf(d), fmt.Sprintf("a lease of %d ms ran out within %d µs of its call, by the clients' clock", length, took),
+						before.call, before.own, d)
+				}
+				c.r.count("lapsed lease held against the clients' clock")
+			}
+		}
+		if call := calls[d.Call]; call != nil && (!ok || d.Token > before.own.Token) {
+			last[d.Message] = grant{call, d}
+		} else if d.Call == 0 {
+			delete(last, d.Message)
+		}
+	}
+}

@@ -44,6 +44,8 @@
 //	G14  the order of the log keeps that of real time, for all operations; each answer is what its entry did
 //	G15  no two nodes applied different entries; the states are equal (ReadTaps, and the digests)
 //
+// SecondOpinion asks Porcupine, message by message, whether any order explains what clients saw, without the log.
+//
 // Violations, and the counts of lost, unexpected, duplicated and recovered messages, are kept for each ordering mode. A run
 // also has to have met what it is about: stale tokens, late acks, lost leases, unknown outcomes of both kinds … (see
 // required). Where one of these counters is zero, the run is vacuous and fails.
@@ -78,6 +80,7 @@
 // A client that speaks the wire protocol itself makes most of the history, since the SDK hides request numbers, repeats
 // and entry indexes; the SDK works beside it as a subscriber.
 //
-// Porcupine as a second opinion is not wired in: the log is a witness of order, which makes the search that Porcupine does
-// unnecessary, and an independent second opinion is the fsmtest model's.
+// Porcupine gets one message at a time and no log: for whole ordered queues its search is hopeless, for single messages it is
+// milliseconds. What nobody can see (an expiry, a death by it) its model allows at any time, so it finds less than the
+// judge does, but it shares nothing with it.
 package history

@@ -28,6 +28,7 @@ type judge struct {
 	all     map[string]*message
 	asked   map[request]Effect // the first outcome of each request id
 	created map[request]*message
+	lapsed  map[string]int64 // length in ms of leases that ran out and had never been extended, by token
 	places  uint64
 
 	time, shift int64
@@ -46,6 +47,7 @@ func newJudge(r *Report) *judge {
 	return &judge{
 		r: r, queues: map[string]*queue{}, all: map[string]*message{}, asked: map[request]Effect{},
 		created: map[request]*message{}, times: map[uint64]int64{}, ended: map[*message]int{},
+		lapsed: map[string]int64{},
 	}
 }
 
@@ -282,6 +284,9 @@ func (j *judge) die(m *message, reason string) {
 // expire ends a lease at its deadline.
 func (j *judge) expire(m *message) {
 	m.end = byExpiry
+	if m.length > 0 {
+		j.lapsed[m.token] = m.length
+	}
 	if m.out {
 		j.free(m)
 		return

@@ -223,11 +223,12 @@ func (j *judge) lease(e *Effect) {
 	if length == 0 {
 		length = m.q.opt.Lease
 	}
-	m.token, m.end, m.cutoff = e.Token, running, 0
+	m.token, m.end, m.cutoff, m.length = e.Token, running, 0, length
 	m.deadline = j.time - j.shift + length
 	if m.timeout > 0 {
 		m.cutoff = j.time - j.shift + m.timeout
 		m.deadline = min(m.deadline, m.cutoff)
+		m.length = m.deadline - (j.time - j.shift)
 	}
 	j.change(m, leased)
 }
@@ -411,7 +412,7 @@ func (j *judge) extend(e *Effect) {
 	if length == 0 {
 		length = m.q.opt.Lease
 	}
-	m.deadline = j.time - j.shift + length
+	m.deadline, m.length = j.time-j.shift+length, 0
 	if m.cutoff != 0 {
 		m.deadline = min(m.deadline, m.cutoff)
 	}

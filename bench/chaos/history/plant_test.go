@@ -105,6 +105,16 @@ func (p *planter) once(ret *Event) bool {
 	return p.single(c.Session, c.Number)
 }
 
+// grantBefore is the delivery of a message with the greatest token below another's, nil without one.
+func (p *planter) grantBefore(d *Event) (before *Event) {
+	for i := range p.h.Events {
+		if e := &p.h.Events[i]; e.Kind == Deliver && e.Message == d.Message && e.Token < d.Token && (before == nil || e.Token > before.Token) {
+			before = e
+		}
+	}
+	return before
+}
+
 // sort brings events that were moved in time to their place.
 func (p *planter) sort() {
 	slices.SortStableFunc(p.h.Events, func(a, b Event) int { return int(a.At - b.At) })
@@ -416,7 +426,10 @@ var plants = []plant{
 				healed = e.Index
 			}
 		}
-		at := p.effect(func(_ int, e *Effect) bool { return granting(e) && e.Index > healed })
+		at := p.effect(func(_ int, e *Effect) bool {
+			_, made := p.made(e.Message)
+			return granting(e) && e.Index > healed && e.Attempt == 1 && made.Delay == 0 && made.Index < e.Index && p.mode(e.Queue) == "unordered"
+		})
 		if healed == 0 || at < 0 {
 			return false
 		}
@@ -616,6 +629,30 @@ var plants = []plant{
 			return false
 		}
 		p.h.Effects[at].Time -= 1_000_000
+		return true
+	}},
+	{"a lease runs out too soon by the clients' clock", []string{"G13"}, func(p *planter) bool {
+		// Whoever got the next lease had it soon after the call that brought the one before.
+		expired := map[string]bool{}
+		for i := range p.h.Effects {
+			if e := &p.h.Effects[i]; e.Op == Expire {
+				expired[e.Token] = true
+			}
+		}
+		next := p.event(func(e *Event) bool {
+			if e.Kind != Deliver || e.Call == 0 {
+				return false
+			}
+			b := p.grantBefore(e)
+			return b != nil && b.Call != 0 && expired[b.Token] && !p.any(func(f *Effect) bool { return f.Op == Extend && f.Code == "" && f.Token == b.Token })
+		})
+		if next == nil {
+			return false
+		}
+		own := p.grantBefore(next)
+		from := p.callOf(own).At
+		p.callOf(next).At, own.At, next.At = from, from+1, from+2
+		p.sort()
 		return true
 	}},
 	{"an answer bears another T", []string{"G13"}, func(p *planter) bool {

@@ -55,6 +55,7 @@ func (s *story) pass(ms int64) {
 	for ms > 0 {
 		step := min(ms, 50)
 		s.now += step
+		s.at += 1000 * step
 		ms -= step
 		s.apply()
 	}
@@ -371,5 +372,7 @@ func wholeStory(t *testing.T) *History {
 		s.mark(Heal)
 		s.ack(s.take(q), "c done")
 	}
+	s.enqueue("u", text("last"))
+	s.ack(s.take("u"), "last done")
 	return s.history()
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/quorate/quorate/bench/chaos/history"
 )
@@ -46,5 +47,16 @@ func run(dir string) error {
 	if _, err := r.WriteTo(os.Stdout); err != nil {
 		return err
 	}
-	return r.Err()
+	o := history.SecondOpinion(h.Events)
+	fmt.Printf("Porcupine judged %d messages, left %d, could not decide %d\n", o.Messages, o.Left, o.Undecided)
+	for _, v := range o.Illegal {
+		fmt.Printf("  %s: %s\n      %s\n", v.Guarantee, v.What, strings.Join(v.Events, "\n      "))
+	}
+	if err := r.Err(); err != nil {
+		return err
+	}
+	if n := len(o.Illegal); n > 0 {
+		return fmt.Errorf("%d messages whose answers no order explains", n)
+	}
+	return nil
 }

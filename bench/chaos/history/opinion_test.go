@@ -1,0 +1,132 @@
+package history
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// doubts are lies that clients alone can see through.
+var doubts = []plant{
+	{"a stale ack succeeds", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool {
+			return isReturn(e, Ack, Refused) && e.Code == "lease_lost" && p.outdated(e)
+		})
+		if e == nil {
+			return false
+		}
+		e.Class, e.Code = OK, ""
+		return true
+	}},
+	{"a second result succeeds", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool {
+			return isReturn(e, Ack, Refused) && e.Code == "already_exists" && !p.left(p.callOf(e).Token[:26])
+		})
+		if e == nil {
+			return false
+		}
+		e.Class, e.Code = OK, ""
+		return true
+	}},
+	{"a message is delivered after its end", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool { return isReturn(e, Ack, OK) && !e.Duplicate && !p.left(p.callOf(e).Token[:26]) })
+		if e == nil {
+			return false
+		}
+		token := laterToken(p.callOf(e).Token)
+		p.h.Events = append(p.h.Events,
+			Event{Kind: Call, At: e.At + 1, Call: 1 << 40, Op: Lease},
+			Event{Kind: Deliver, At: e.At + 2, Call: 1 << 40, Op: Lease, Message: token[:26], Token: token})
+		p.sort()
+		return true
+	}},
+	{"a read misses the end", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == succeeded && !p.left(e.Message) })
+		if e == nil {
+			return false
+		}
+		e.Status, e.Result = "", ""
+		return true
+	}},
+	{"a read brings another result", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool { return isReturn(e, Read, OK) && e.Result != "" && !p.left(e.Message) })
+		if e == nil {
+			return false
+		}
+		e.Result = Sum([]byte("another"))
+		return true
+	}},
+	{"a dead letter is done", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == wasDead && !p.left(e.Message) })
+		if e == nil {
+			return false
+		}
+		e.Status = succeeded
+		return true
+	}},
+}
+
+// outdated says whether a later token of the message was delivered before the call of an ack.
+func (p *planter) outdated(ret *Event) bool {
+	c := p.callOf(ret)
+	for i := range p.h.Events {
+		if e := &p.h.Events[i]; e.At > c.At {
+			return false
+		} else if e.Kind == Deliver && e.Message == c.Token[:26] && e.Token > c.Token {
+			return !p.left(e.Message)
+		}
+	}
+	return false
+}
+
+// left says whether a message is not judged.
+func (p *planter) left(id string) bool {
+	for i := range p.h.Events {
+		e := &p.h.Events[i]
+		if e.Kind == Call && (e.Op == Push || e.Op == Cancel) && e.Message == id || e.Kind == Return && e.Op == Ack && e.Duplicate && strings.HasPrefix(p.callOf(e).Token, id) {
+			return true
+		}
+	}
+	return false
+}
+
+func opinionOf(h *History) error {
+	o := SecondOpinion(h.Events)
+	if o.Messages == 0 || o.Undecided > 0 {
+		return fmt.Errorf("%d messages judged, %d undecided", o.Messages, o.Undecided)
+	}
+	if len(o.Illegal) > 0 {
+		return fmt.Errorf("%s:\n%s", o.Illegal[0].What, strings.Join(o.Illegal[0].Events, "\n"))
+	}
+	return nil
+}
+
+// Porcupine has nothing against a true history, and finds no order for one with a lie in it.
+func TestSecondOpinion(t *testing.T) {
+	t.Parallel()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d (repeat with -seed)", seed)
+	for name, h := range map[string]*History{"told": wholeStory(t), "recorded": recorded(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if err := opinionOf(h); err != nil {
+				t.Fatal(err)
+			}
+			for i, d := range doubts {
+				t.Run(d.name, func(t *testing.T) {
+					c := h.clone()
+					if !d.do(&planter{h: c, rng: rand.New(rand.NewPCG(seed, uint64(i)))}) {
+						t.Fatal("there is no place for it")
+					}
+					if o := SecondOpinion(c.Events); len(o.Illegal) == 0 {
+						t.Errorf("not caught: %d messages judged, %d left, %d undecided", o.Messages, o.Left, o.Undecided)
+					}
+				})
+			}
+		})
+	}
+}
