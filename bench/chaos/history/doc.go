@@ -40,7 +40,7 @@
 //	G11  what was refused at the door is not in the log; an unknown request is there once or not at all; a request that is
 //	     sent again gets its first answer and has one effect
 //	G12  nothing succeeds from end to end while no majority is alive
-//	G13  T and ΣShift never fall, and are what the answers say
+//	G13  T and ΣShift never fall, and are what the answers say; a lease that ran out lasted by the clients' clock too
 //	G14  the order of the log keeps that of real time, for all operations; each answer is what its entry did
 //	G15  no two nodes applied different entries; the states are equal (ReadTaps, and the digests)
 //
