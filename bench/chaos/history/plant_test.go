@@ -619,6 +619,7 @@ var plants = []plant{
 			return false
 		}
 		down, up := p.callOf(e).At-1, e.At+1
+		p.h.Events = slices.DeleteFunc(p.h.Events, func(e Event) bool { return e.Note == Down || e.Note == Up })
 		p.h.Events = append(p.h.Events, Event{Kind: Mark, At: down, Note: Down}, Event{Kind: Mark, At: up, Note: Up})
 		p.sort()
 		return true
