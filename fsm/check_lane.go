@@ -12,20 +12,22 @@ func (c *checker) queueLanes(q *queue) (blocked int64) {
 			return blocked
 		}
 		l := s.lanes.Get(ln)
-		key := s.laneText(l)
-		where := fmt.Sprintf("queue %q lane %q", q.meta.name, key)
-		if at, ok := s.findLane(q, key); !ok || at != ln || l.queue != q.slot || l.gen != t.liveGen || l.older != older {
-			c.bad("%s is not found, not alone or out of place", where)
-		}
 		if older != none && l.head == none && s.lanes.Get(older).head != none {
-			c.bad("%s stands behind one in which messages wait", where)
+			c.bad("queue %q: a lane stands behind one in which messages wait", q.meta.name)
 		}
 		n++
-		older = ln
 		if !s.messages.Live(l.holder) {
-			c.bad("%s is held by slot %d, which is free", where, l.holder)
+			c.bad("queue %q: a lane is held by slot %d, which is free", q.meta.name, l.holder)
+			older = ln
 			continue
 		}
+		key := s.laneText(q, l)
+		where := fmt.Sprintf("queue %q lane %q", q.meta.name, key)
+		if at, ok := s.findLane(q, l.hash, key); !ok || at != ln || l.hash != s.hashLane(q, key) || l.queue != q.slot || l.gen != t.liveGen ||
+			l.older != older {
+			c.bad("%s is not found, not alone or out of place", where)
+		}
+		older = ln
 		h := s.messages.Get(l.holder)
 		if at, _, ordered := s.laneOf(q, h); !ordered || at != ln || h.queue != q.slot || !s.alive(h) || h.flags&flagBlocked != 0 ||
 			h.state != StateReady && h.state != StateLeased && h.state != StateRetrying {
@@ -70,8 +72,7 @@ func (c *checker) lanes() {
 		return true
 	})
 	purged := 0
-	s.lanes.Each(func(ln int32, l *lane) bool {
-		c.blob("lane key", ID{}, l.key, owner(ownLane, ln))
+	s.lanes.Each(func(_ int32, l *lane) bool {
 		if t := s.tallies.Get(l.queue); t.gone || l.gen != t.liveGen {
 			purged++
 		}

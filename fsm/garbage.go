@@ -63,7 +63,7 @@ func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
 			if left > 0 {
 				left--
 				j.head = s.lanes.Get(ln).newer
-				s.freeLane(s.queues[s.lanes.Get(ln).queue], ln)
+				s.freeLane(ln)
 			}
 		}
 		return left, j.head == none

@@ -1,21 +1,18 @@
 package fsm
 
-import (
-	"github.com/quorate/quorate/fsm/arena"
-	"github.com/quorate/quorate/fsm/table"
-)
+import "github.com/quorate/quorate/fsm/table"
 
 // lane is an ordered group of messages: all of a fifo queue, or those of one key of a per_key queue. One message of it, the
 // holder, is before all others: only it can be leased, and it holds the lane while it is ready, out or retrying, until it is
 // done or dead. The others wait behind it by place, in no list of the queue, so that a lane that is stuck costs nobody else
 // anything. A lane exists while it has a holder.
 type lane struct {
-	key          arena.Ref // 0: the empty key
-	queue        int32     // slot
-	holder       int32     // message
-	head, tail   int32     // messages that wait, by place
-	older, newer int32     // lanes of the queue: those in which messages wait are at the end
-	gen          uint32    // the queue's liveGen: not equal means purged
+	hash         uint64 // of (queue, key), in the index; the key itself is in its messages
+	queue        int32  // slot
+	holder       int32  // message
+	head, tail   int32  // messages that wait, by place
+	older, newer int32  // lanes of the queue: those in which messages wait are at the end
+	gen          uint32 // the queue's liveGen: not equal means purged
 }
 
 // laneKey is the key of the lane that a message of a queue belongs to; false where it belongs to none.
@@ -35,40 +32,61 @@ func (s *State) hashLane(q *queue, key []byte) uint64 {
 	return table.HashID(s.hashText(key), uint64(q.meta.number))
 }
 
-func (s *State) laneText(l *lane) []byte { return s.blob(l.key) }
+// laneText is the key of a lane that is not purged: that of its holder.
+func (s *State) laneText(q *queue, l *lane) []byte {
+	key, _ := s.laneKey(q, s.messages.Get(l.holder))
+	return key
+}
 
-// laneOf is the lane of a message, none where it has none. ordered says whether it belongs to one, there or not.
-func (s *State) laneOf(q *queue, m *message) (ln int32, key []byte, ordered bool) {
-	if key, ordered = s.laneKey(q, m); !ordered {
-		return none, nil, false
+// laneOf is the lane of a message, none where it has none. ordered says whether it belongs to one, there or not; hash is then
+// that of the lane.
+func (s *State) laneOf(q *queue, m *message) (ln int32, hash uint64, ordered bool) {
+	key, ordered := s.laneKey(q, m)
+	if !ordered {
+		return none, 0, false
 	}
-	ln, ok := s.findLane(q, key)
+	hash = s.hashLane(q, key)
+	ln, ok := s.findLane(q, hash, key)
 	if !ok {
 		ln = none
 	}
-	return ln, key, true
+	return ln, hash, true
 }
 
-func (s *State) findLane(q *queue, key []byte) (int32, bool) {
-	return s.laneIx.Find(s.hashLane(q, key), func(v int32) bool {
+func (s *State) findLane(q *queue, hash uint64, key []byte) (int32, bool) {
+	gen := s.tallies.Get(q.slot).liveGen
+	return s.laneIx.Find(hash, func(v int32) bool {
 		l := s.lanes.Get(v)
-		return l.queue == q.slot && l.gen == s.tallies.Get(q.slot).liveGen && string(s.laneText(l)) == string(key)
+		return l.queue == q.slot && l.gen == gen && string(s.laneText(q, l)) == string(key)
 	})
 }
 
+// laneHeldBy is the lane that a message holds, none where it holds none. It compares no keys.
+func (s *State) laneHeldBy(q *queue, slot int32) int32 {
+	key, ordered := s.laneKey(q, s.messages.Get(slot))
+	if !ordered {
+		return none
+	}
+	gen := s.tallies.Get(q.slot).liveGen
+	ln, ok := s.laneIx.Find(s.hashLane(q, key), func(v int32) bool {
+		l := s.lanes.Get(v)
+		return l.holder == slot && l.queue == q.slot && l.gen == gen
+	})
+	if !ok {
+		return none
+	}
+	return ln
+}
+
 // openLane makes the lane of a key with its first holder.
-func (s *State) openLane(q *queue, key []byte, holder int32) int32 {
+func (s *State) openLane(q *queue, hash uint64, holder int32) {
 	ln := s.lanes.Alloc()
 	l := s.lanes.Mut(ln)
 	*l = lane{
-		queue: q.slot, holder: holder, head: none, tail: none, gen: s.tallies.Get(q.slot).liveGen,
+		hash: hash, queue: q.slot, holder: holder, head: none, tail: none, gen: s.tallies.Get(q.slot).liveGen,
 	}
 	s.linkLane(q, ln)
-	if len(key) > 0 {
-		s.lanes.Mut(ln).key = s.arena.PutBytes(owner(ownLane, ln), key)
-	}
-	s.laneIx.Insert(s.hashLane(q, key), ln)
-	return ln
+	s.laneIx.Insert(hash, ln)
 }
 
 // linkLane puts a lane among its queue's, at the end that says whether messages wait in it: a listing of those that wait
@@ -111,26 +129,24 @@ func (s *State) unlinkLane(q *queue, ln int32) {
 // closeLane removes a lane that holds nothing any more.
 func (s *State) closeLane(q *queue, ln int32) {
 	s.unlinkLane(q, ln)
-	s.freeLane(q, ln)
+	s.freeLane(ln)
 }
 
 // freeLane gives back a lane that is linked nowhere.
-func (s *State) freeLane(q *queue, ln int32) {
-	l := s.lanes.Get(ln)
-	s.laneIx.Delete(s.hashLane(q, s.laneText(l)), ln)
-	s.arena.Free(l.key)
+func (s *State) freeLane(ln int32) {
+	s.laneIx.Delete(s.lanes.Get(ln).hash, ln)
 	s.lanes.Free(ln)
 }
 
 // queueUp puts a message that has just got its place behind the holder of its lane. false: it may be served, having no lane
 // or a lane of its own now.
 func (s *State) queueUp(q *queue, slot int32) bool {
-	ln, key, ordered := s.laneOf(q, s.messages.Get(slot))
+	ln, hash, ordered := s.laneOf(q, s.messages.Get(slot))
 	switch {
 	case !ordered:
 		return false
 	case ln == none:
-		s.openLane(q, key, slot)
+		s.openLane(q, hash, slot)
 		return false
 	}
 	l, m := s.lanes.Mut(ln), s.messages.Mut(slot)
@@ -149,10 +165,8 @@ func (s *State) queueUp(q *queue, slot int32) bool {
 }
 
 // unblock takes a waiting message out of its lane.
-func (s *State) unblock(q *queue, slot int32) {
-	m := s.messages.Get(slot)
-	ln, _, _ := s.laneOf(q, m)
-	m = s.messages.Mut(slot)
+func (s *State) unblock(q *queue, ln, slot int32) {
+	m := s.messages.Mut(slot)
 	m.flags &^= flagBlocked
 	q.blocked--
 	at := list{s.lanes.Get(ln).head, s.lanes.Get(ln).tail}
@@ -173,8 +187,8 @@ func (s *State) leaveLane(q *queue, slot int32) {
 	if q.meta.options.Ordering == OrderUnordered {
 		return
 	}
-	ln, _, ordered := s.laneOf(q, s.messages.Get(slot))
-	if !ordered || ln == none || s.lanes.Get(ln).holder != slot {
+	ln := s.laneHeldBy(q, slot)
+	if ln == none {
 		return
 	}
 	next := s.lanes.Get(ln).head
@@ -182,7 +196,7 @@ func (s *State) leaveLane(q *queue, slot int32) {
 		s.closeLane(q, ln)
 		return
 	}
-	s.unblock(q, next)
+	s.unblock(q, ln, next)
 	s.lanes.Mut(ln).holder = next
 	s.serve(q, next)
 	s.tellReady(q)
@@ -214,7 +228,7 @@ func (s *State) swapLanes(q *queue) {
 		_, sl := q.leases.At(i)
 		slot := s.sides.Get(sl).message
 		if key, ordered := s.laneKey(q, s.messages.Get(slot)); ordered {
-			s.openLane(q, key, slot)
+			s.openLane(q, s.hashLane(q, key), slot)
 		}
 	}
 }

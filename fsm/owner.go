@@ -40,14 +40,6 @@ func (s *State) ownerRef(o uint64, write bool) *ref {
 			return &s.workers.Mut(sl).text
 		}
 		return &s.workers.Get(sl).text
-	case ownLane:
-		if !s.lanes.Live(sl) {
-			return nil
-		}
-		if write {
-			return &s.lanes.Mut(sl).key
-		}
-		return &s.lanes.Get(sl).key
 	case ownMove:
 		if !s.moves.Live(sl) {
 			return nil

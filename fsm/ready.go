@@ -23,7 +23,8 @@ func servingKey(m *message) int64 { return int64(MaxPriority-m.priority)<<56 | i
 func (s *State) removeReady(q *queue, slot int32) {
 	m := s.messages.Mut(slot)
 	if m.flags&flagBlocked != 0 {
-		s.unblock(q, slot)
+		ln, _, _ := s.laneOf(q, m)
+		s.unblock(q, ln, slot)
 		return
 	}
 	if m.flags&flagReleased != 0 {

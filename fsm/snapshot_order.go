@@ -68,7 +68,7 @@ func (rs *restorer) hold() {
 	for _, slot := range rs.held {
 		m := s.messages.Get(slot)
 		q := s.queues[m.queue]
-		ln, key, ordered := s.laneOf(q, m)
+		ln, hash, ordered := s.laneOf(q, m)
 		switch {
 		case !ordered:
 		case ln != none:
@@ -78,7 +78,7 @@ func (rs *restorer) hold() {
 			f.fail("message %s has no place", m.id)
 			return
 		default:
-			s.openLane(q, key, slot)
+			s.openLane(q, hash, slot)
 		}
 	}
 	rs.held = nil

@@ -16,7 +16,6 @@ const (
 	ownHistory                   // side.history
 	ownResult                    // result.blob
 	ownWorker                    // worker.text
-	ownLane                      // lane.key
 
 	ownMove    uint64 = 30 // move.history
 	ownKVKey   uint64 = 60 // kvKey.key

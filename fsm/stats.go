@@ -132,7 +132,7 @@ func (s *State) Holder(t Token) (queue string) {
 	if m.state != StateLeased || s.sides.Get(m.side).lease != t.Lease || q.blocked == 0 {
 		return ""
 	}
-	if ln, _, _ := s.laneOf(q, m); ln == none || s.lanes.Get(ln).head == none {
+	if ln := s.laneHeldBy(q, slot); ln == none || s.lanes.Get(ln).head == none {
 		return ""
 	}
 	return q.meta.name
