@@ -1,25 +1,35 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/wire"
 )
 
 // Workloads. W1: confirmed enqueues. W2: draining a full queue, each message acknowledged by itself. W3: both at once, flat
-// out. W4: both at a given pace. W5: enqueues one at a time.
+// out. W4: both at a given pace. W5: enqueues one at a time. Delayed: messages that come due at a given rate. Priorities:
+// ten of them, at half and at twice of what the consumers can handle. Keys: an ordered queue with stuck keys against an
+// unordered one without.
 const (
-	W1 = "W1"
-	W2 = "W2"
-	W3 = "W3"
-	W4 = "W4"
-	W5 = "W5"
+	W1         = "W1"
+	W2         = "W2"
+	W3         = "W3"
+	W4         = "W4"
+	W5         = "W5"
+	Delayed    = "delayed"
+	Priorities = "priority"
+	Keys       = "keys"
 )
+
+// Workloads lists them all.
+func Workloads() []string { return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys} }
 
 // Bounds and defaults of Config.
 const (
@@ -30,6 +40,12 @@ const (
 	DefaultWindow      = 256
 	DefaultRate        = 2000
 	DefaultPreload     = 200_000
+	DefaultCount       = 200_000
+	DefaultDueRate     = 20_000
+	DefaultCapacity    = 2000
+	DefaultKeys        = 100_000
+	DefaultStuck       = 10
+	DefaultRounds      = 3
 
 	maxClients   = 256
 	maxFor       = 24 * time.Hour
@@ -41,17 +57,21 @@ const (
 	faultErrors  = 100              // times as many in a fault run
 	maxSamples   = 5                // of error texts that are kept
 	drainRate    = 45_000           // messages a second that a preload is made to last for
+	fillRate     = 25_000           // messages a second by which Delayed is expected to be filled at least
+	slotWindow   = 64               // leases out a consumer where consumers handle messages at a given capacity
+	maxKeys      = 10_000_000
+	maxRounds    = 100
 	closeTimeout = 5 * time.Second
 )
 
 // Config says what to run against which cluster. Zero values mean the default in every field that names one.
 type Config struct {
-	Workload string   // W1 to W5
+	Workload string   // one of Workloads
 	Addrs    []string // client addresses of a running cluster
 	Nodes    int      // how many nodes it has, for the report; default len(Addrs)
 
 	Queue       string        // default: a new name; whatever it is, it is deleted at the end
-	Size        int           // of a body, bytes, 32 and more; default 256
+	Size        int           // of a body, bytes, 32 and more; default 256, of Delayed 64
 	For         time.Duration // measured time; default 10 s
 	WarmUp      time.Duration // before it; default 2 s; negative: none
 	Producers   int           // clients that send; default 8 for W1 and preloading, 4 for W3 and W4, 1 for W5
@@ -60,6 +80,19 @@ type Config struct {
 	Window      int           // leases out a consumer; default 256
 	Rate        float64       // W4: messages a second; default 2000
 	Preload     int           // W2: messages to drain; default 200,000, or more where For could use them up
+
+	Count   int           // Delayed: messages; default 200,000
+	DueRate float64       // Delayed: how many come due a second; default 20,000
+	Lead    time.Duration // Delayed: from the first enqueue until the first message is due; default: what Count takes at 25,000/s, and 5 s
+	// Disturb is called once, by Delayed, when half of the messages have been received: to kill a node, say. Nil: nothing is
+	// done. Its error fails the run.
+	Disturb func(ctx context.Context) error
+
+	Capacity float64 // Priorities: messages a second that the consumers can handle together; default 2000
+	Keys     int     // Keys: different keys; default 100,000
+	Stuck    float64 // Keys: per cent of them that are stuck, 0 to 90; default 10; negative: none
+	Rounds   int     // Keys: measured times of each queue, by turns; default 3
+
 	// Backlog is how many messages of W3 and W4 may be sent and not yet received, beyond which producers wait. Default:
 	// what producers and consumers together may have out, so that neither side starves.
 	Backlog int
@@ -71,6 +104,8 @@ type Config struct {
 
 	// ServerCPU adds up the CPU time of all server processes so far; nil: not reported. See CPUOf.
 	ServerCPU func() time.Duration
+	// ServerRSS is the resident memory of each server process, bytes; nil: not reported.
+	ServerRSS func() []int64
 	// Progress is told what goes on, about once a second; nil: nothing is. Confirmed counts all confirmed operations.
 	Progress func(phase string, confirmed int64)
 	// Confirms marks each confirmed enqueue (W2: ack); nil: an own one. Its longest gap is reported.
@@ -86,7 +121,9 @@ type Config struct {
 // shape is which parts a workload has.
 type shape struct {
 	producers, consumers int
-	preload              bool
+	preload              bool // filled first, then drained: confirmations are those of acks
+	slots                bool // consumers handle messages at Capacity
+	size                 int  // of a body; 0: DefaultSize
 }
 
 var shapes = map[string]shape{
@@ -95,6 +132,10 @@ var shapes = map[string]shape{
 	W3: {producers: 4, consumers: 4},
 	W4: {producers: 4, consumers: 4},
 	W5: {producers: 1},
+
+	Delayed:    {producers: 8, consumers: 8, preload: true, size: 64},
+	Priorities: {producers: 4, consumers: 4, slots: true},
+	Keys:       {producers: 4, consumers: 4},
 }
 
 func orDefault[T int | float64 | time.Duration](v *T, d T) {
@@ -107,13 +148,13 @@ func orDefault[T int | float64 | time.Duration](v *T, d T) {
 func (c Config) withDefaults() (Config, error) {
 	s, ok := shapes[c.Workload]
 	if !ok {
-		return c, fmt.Errorf("workload %q: W1, W2, W3, W4 or W5 expected", c.Workload)
+		return c, fmt.Errorf("workload %q: one of %s expected", c.Workload, strings.Join(Workloads(), ", "))
 	}
 	if len(c.Addrs) == 0 && c.Open == nil {
 		return c, errors.New("no address of a cluster to put load on")
 	}
 	orDefault(&c.Nodes, len(c.Addrs))
-	orDefault(&c.Size, DefaultSize)
+	orDefault(&c.Size, cmp.Or(s.size, DefaultSize))
 	orDefault(&c.For, DefaultFor)
 	orDefault(&c.WarmUp, DefaultWarmUp)
 	c.WarmUp = max(c.WarmUp, 0)
@@ -126,13 +167,27 @@ func (c Config) withDefaults() (Config, error) {
 	if s.consumers == 0 {
 		c.Consumers = 0
 	}
+	if s.slots && c.Window == 0 {
+		c.Window = slotWindow
+	}
 	orDefault(&c.Window, DefaultWindow)
 	orDefault(&c.Rate, DefaultRate)
+	orDefault(&c.Capacity, DefaultCapacity)
+	orDefault(&c.Count, DefaultCount)
+	orDefault(&c.DueRate, DefaultDueRate)
+	orDefault(&c.Lead, 5*time.Second+time.Duration(float64(c.Count)/fillRate*float64(time.Second)))
+	orDefault(&c.Keys, DefaultKeys)
+	orDefault(&c.Stuck, DefaultStuck)
+	c.Stuck = max(c.Stuck, 0)
+	orDefault(&c.Rounds, DefaultRounds)
 	if c.Preload == 0 {
 		c.Preload = max(DefaultPreload, int((c.For+c.WarmUp).Seconds()*drainRate))
 		c.Preload = min(c.Preload, maxMessages)
 	}
 	orDefault(&c.Backlog, c.Producers*c.Outstanding+c.Consumers*c.Window)
+	if s.slots { // more is sent than can be handled, and it shall wait in the broker
+		c.Backlog = maxMessages
+	}
 	orDefault(&c.CallTimeout, 30*time.Second)
 	orDefault(&c.drainStall, max(drainStall, c.CallTimeout))
 	if c.Seed == 0 {
@@ -171,6 +226,13 @@ func (c Config) withDefaults() (Config, error) {
 		{"rate", c.Rate, 0.1, maxRate},
 		{"preload", float64(c.Preload), 1, maxMessages},
 		{"backlog", float64(c.Backlog), 1, maxMessages},
+		{"count", float64(c.Count), 1, maxMessages},
+		{"due rate", c.DueRate, 1, maxRate},
+		{"lead (seconds)", c.Lead.Seconds(), 0.01, maxFor.Seconds()},
+		{"capacity", c.Capacity, 1, maxRate},
+		{"keys", float64(c.Keys), 2, maxKeys},
+		{"stuck (per cent)", c.Stuck, 0, 90},
+		{"rounds", float64(c.Rounds), 1, maxRounds},
 	} {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)

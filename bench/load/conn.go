@@ -10,12 +10,13 @@ import (
 // Conn is what the workloads need of a client. Callbacks run on the goroutine that reads the connection, are short and
 // do not block.
 type Conn interface {
-	CreateQueue(ctx context.Context, name string) error
+	CreateQueue(ctx context.Context, name string, o client.QueueOptions) error
 	DeleteQueue(ctx context.Context, name string) error
 	Enqueue(ctx context.Context, queue string, m client.Message) (client.Receipt, error)
 	EnqueueAsync(ctx context.Context, queue string, m client.Message, done func(client.Receipt, error)) error
 	// Subscribe delivers with a window of credit until stop is called.
 	Subscribe(ctx context.Context, queue string, credit int, deliver func(*client.Delivery)) (stop func(context.Context) error, err error)
+	Lease(ctx context.Context, queue string, o client.LeaseOptions) ([]*client.Delivery, error)
 	AckAsync(ctx context.Context, token string, o client.AckOptions, done func(client.Acked, error)) error
 	Close(ctx context.Context) error
 }
@@ -23,8 +24,8 @@ type Conn interface {
 // sdk is the real client.
 type sdk struct{ *client.Client }
 
-func (s sdk) CreateQueue(ctx context.Context, name string) error {
-	err := s.Client.CreateQueue(ctx, name, client.QueueOptions{})
+func (s sdk) CreateQueue(ctx context.Context, name string, o client.QueueOptions) error {
+	err := s.Client.CreateQueue(ctx, name, o)
 	if errors.Is(err, client.ErrAlreadyExists) {
 		return nil // with options of its own
 	}

@@ -11,18 +11,23 @@ import (
 // consumer takes messages through a client of its own, checks each and acknowledges it by itself.
 type consumer struct {
 	r        *run
+	number   int // from 0
 	conn     Conn
 	stop     func(context.Context) error // nil: not subscribed
 	confirm  *latencies                  // of acks
 	endToEnd *latencies
+	hands    chan *taken // what it handles, in order of arrival; room for all that may be out
+	idle     sync.WaitGroup
+	places   []placed // what it has received, where the run keeps that
 }
 
 // taken is one delivery on its way to a confirmed ack.
 type taken struct {
-	c    *consumer
-	seq  uint64
-	from time.Time
-	done func(client.Acked, error)
+	c     *consumer
+	seq   uint64
+	from  time.Time
+	token string
+	done  func(client.Acked, error)
 }
 
 var takens sync.Pool
@@ -43,8 +48,8 @@ func (r *run) openConsumers(ctx context.Context) ([]*consumer, error) {
 	}
 	cs := make([]*consumer, len(conns))
 	for i, conn := range conns {
-		c := &consumer{r: r, conn: conn, confirm: newLatencies(), endToEnd: newLatencies()}
-		if r.cfg.Workload == W2 {
+		c := &consumer{r: r, number: i, conn: conn, confirm: newLatencies(), endToEnd: newLatencies()}
+		if r.drains() {
 			r.confirm = append(r.confirm, c.confirm)
 		}
 		r.endToEnd = append(r.endToEnd, c.endToEnd)
@@ -54,8 +59,27 @@ func (r *run) openConsumers(ctx context.Context) ([]*consumer, error) {
 }
 
 func (c *consumer) start(ctx context.Context) (err error) {
+	if shapes[c.r.cfg.Workload].slots {
+		c.hands = make(chan *taken, 2*c.r.cfg.Window)
+		c.idle.Go(c.handle)
+	}
 	c.stop, err = c.conn.Subscribe(ctx, c.r.cfg.Queue, c.r.cfg.Window, c.deliver)
 	return err
+}
+
+// stopAll ends the subscriptions. What is out stays with the consumers, to be acknowledged.
+func stopAll(cs []*consumer) {
+	var wg sync.WaitGroup
+	for _, c := range cs {
+		stop := c.stop
+		c.stop = nil
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+			defer cancel()
+			_ = stop(ctx) // the client is closed later
+		})
+	}
+	wg.Wait()
 }
 
 func closeConsumers(cs []*consumer) {
@@ -67,7 +91,11 @@ func closeConsumers(cs []*consumer) {
 				_ = c.stop(ctx) // the client is closed next
 				cancel()
 			}
-			closeConn(c.conn)
+			closeConn(c.conn) // no callback runs after it
+			if c.hands != nil {
+				close(c.hands)
+				c.idle.Wait()
+			}
 		})
 	}
 	wg.Wait()
@@ -75,8 +103,24 @@ func closeConsumers(cs []*consumer) {
 
 // deliver checks one message and acknowledges it.
 func (c *consumer) deliver(d *client.Delivery) {
-	r := c.r
 	now := time.Now()
+	seq, ok := c.take(d, now)
+	if !ok {
+		return // not acknowledged: the message is left for a look at it
+	}
+	t := newTaken()
+	t.c, t.seq, t.from, t.token = c, seq, now, d.Token
+	c.r.acks.Add(1)
+	if c.hands != nil {
+		c.hands <- t // has room
+		return
+	}
+	t.ack()
+}
+
+// take notes a delivery in the ledger; false where it is not one of the run's messages as it was sent.
+func (c *consumer) take(d *client.Delivery, now time.Time) (seq uint64, ok bool) {
+	r := c.r
 	seq, due, sum, err := readBody(d.Body, r.id, r.cfg.Size)
 	first := false
 	if err != nil {
@@ -85,19 +129,47 @@ func (c *consumer) deliver(d *client.Delivery) {
 		first, err = r.ledger.deliver(seq, sum)
 	}
 	if err != nil {
-		r.failed("delivery", err) // not acknowledged: the message is left for a look at it
-		return
+		r.failed("delivery", err)
+		return 0, false
 	}
 	if first {
 		if r.phase.Load() == phaseMeasure {
 			c.endToEnd.record(now.Sub(r.origin) - due)
 		}
+		if r.judge != nil {
+			r.judge(c, seq, due, d, now)
+		}
 		r.giveRoom()
 	}
-	t := newTaken()
-	t.c, t.seq, t.from = c, seq, now
-	r.acks.Add(1)
-	if err := c.conn.AckAsync(context.Background(), d.Token, client.AckOptions{}, t.done); err != nil {
+	return seq, true
+}
+
+// handle acknowledges what has come, one message in the time that one takes. What a timer that wakes late has cost is made up
+// for.
+func (c *consumer) handle() {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var next time.Time
+	for t := range c.hands {
+		if next.Before(t.from) {
+			next = t.from
+		}
+		next = next.Add(time.Duration(c.r.work.Load()))
+		if rest := time.Until(next); rest > 0 {
+			timer.Reset(rest)
+			<-timer.C
+		}
+		t.from = time.Now()
+		t.ack()
+	}
+}
+
+// ack acknowledges the message.
+func (t *taken) ack() {
+	if r := t.c.r; r.settling != nil {
+		r.settling(t.seq)
+	}
+	if err := t.c.conn.AckAsync(context.Background(), t.token, client.AckOptions{}, t.done); err != nil {
 		t.acked(client.Acked{}, err)
 	}
 }
@@ -105,7 +177,7 @@ func (c *consumer) deliver(d *client.Delivery) {
 // acked takes the outcome of an ack.
 func (t *taken) acked(_ client.Acked, err error) {
 	c, seq, from := t.c, t.seq, t.from
-	t.c = nil
+	t.c, t.token = nil, ""
 	takens.Put(t)
 	r := c.r
 	r.acks.Add(-1)
@@ -117,12 +189,12 @@ func (t *taken) acked(_ client.Acked, err error) {
 		r.completed.Add(1)
 	}
 	now := time.Now()
-	if r.cfg.Workload == W2 {
+	if r.drains() {
 		r.cfg.Confirms.Mark(now)
 	}
 	if r.phase.Load() == phaseMeasure {
 		c.confirm.record(now.Sub(from))
-		if r.cfg.Workload == W2 && r.ledger.acked.Load() >= r.ledger.confirmed.Load() {
+		if r.drains() && r.ledger.acked.Load() >= r.ledger.confirmed.Load() {
 			r.wake()
 		}
 		return

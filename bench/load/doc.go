@@ -13,6 +13,13 @@
 // filled before, each message acknowledged and each ack confirmed; W3 does both at once; W4 does both at a given pace and
 // counts latency from when a message was due, so that a stall is charged with all it held up; W5 sends one at a time.
 //
+// Three more measure manners rather than speed. Delayed fills a queue with messages that come due at a rate, in another order
+// than the one they were sent in, and says how late each was received; half-way its caller may kill the leader. Priorities
+// sends ten of them at half and at twice of what the consumers can handle and says how long each waited. Keys has two
+// queues with the same keys, one unordered, one ordered with a part of the keys stuck, and compares their speeds by
+// turns. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
+// a message that had to go first, that no two messages of a key are out at once or change places.
+//
 // # Phases
 //
 // (W2: preload) → warm-up → measure → drain → judge. Rates, latencies and CPU are of the measured time only. Draining
@@ -36,6 +43,20 @@
 //
 // 2026-11: The pace of W4 is kept by a timer that wakes a millisecond late on some machines. That lateness is part of the
 // latency, since a message is due when it is due, and is reported beside it (late_ms) rather than taken off.
+//
+// 2026-11: Lateness is judged in whole milliseconds, in which due times are given, against the wall clock of the consumers'
+// process. Log time would be no witness: it is what is on trial.
+//
+// 2026-11: Order by priority is judged afterwards from the places in the log that ids and tokens carry, and only where it
+// can be concluded: a message enqueued in the very entry of a lease may have come behind it. A message that the leader took
+// back unsent, having been leased in its turn, would look like one that had been passed over; that takes a connection
+// without room, which windows this small do not make.
+//
+// 2026-11: A consumer of given capacity acknowledges one message after the other. Giving each message a fixed time and
+// limiting how many are out made the capacity depend on how long the way to the broker and back took.
+//
+// 2026-11: Keys counts acknowledged messages alone, so the ordered queue is charged with what is sent for stuck keys, and
+// the sides change order every round: whatever slows a cluster down in the course of a run would else be the second one's.
 //
 // 2026-11: A median over repetitions is the whole result of the median run, not a median figure by figure, and carries
 // the sum of all runs' faults.

@@ -25,6 +25,8 @@ type slot struct {
 	seq  uint64
 	from time.Duration // since the run's origin: latency counts from here
 	out  atomic.Bool   // sent and without an outcome
+	tag  int           // what kind of message it is, as the workload says
+	key  []byte        // of the message, where the workload sets one
 	done func(client.Receipt, error)
 }
 
@@ -66,6 +68,9 @@ func (s *slot) fill(due time.Duration) bool {
 	}
 	s.seq, s.from = seq, due
 	s.out.Store(true)
+	if r.due != nil {
+		due = r.due(seq)
+	}
 	r.ledger.send(seq, stamp(s.body, r.id, seq, due))
 	return true
 }
@@ -81,7 +86,7 @@ func (s *slot) confirmed(_ client.Receipt, err error) {
 	o := outcomeOf(err)
 	r.ledger.settle(s.seq, o)
 	if o == outConfirmed {
-		if r.cfg.Workload != W2 {
+		if !r.drains() {
 			r.cfg.Confirms.Mark(now)
 		}
 		if r.cfg.Consumers == 0 {
@@ -103,7 +108,11 @@ func (s *slot) confirmed(_ client.Receipt, err error) {
 func (s *slot) start() bool {
 	r := s.p.r
 	// Not the run's context: what has been sent is to have its outcome, within the call's own time.
-	err := s.p.conn.EnqueueAsync(context.Background(), r.cfg.Queue, client.Message{Body: s.body}, s.done)
+	m := client.Message{Body: s.body}
+	if r.dress != nil {
+		r.dress(s, &m)
+	}
+	err := s.p.conn.EnqueueAsync(context.Background(), r.cfg.Queue, m, s.done)
 	if err != nil {
 		s.confirmed(client.Receipt{}, err)
 		if outcomeOf(err) == outRefused && !r.cfg.FaultRun {
@@ -115,7 +124,7 @@ func (s *slot) start() bool {
 }
 
 // send sends as fast as confirmations come, until ctx ends or, with a share, that is used up.
-func (p *producer) send(ctx context.Context, share <-chan struct{}) {
+func (p *producer) send(ctx context.Context, share *atomic.Int64) {
 	for {
 		var s *slot
 		select {
@@ -124,7 +133,8 @@ func (p *producer) send(ctx context.Context, share <-chan struct{}) {
 			return
 		}
 		if share != nil {
-			if _, more := <-share; !more {
+			if share.Add(-1) < 0 {
+				p.free <- s
 				return
 			}
 		} else if !p.r.waitRoom(ctx) {
@@ -134,6 +144,20 @@ func (p *producer) send(ctx context.Context, share <-chan struct{}) {
 			return
 		}
 	}
+}
+
+// sendAll has all of them send until ctx ends; then the channel is closed.
+func sendAll(ctx context.Context, ps []*producer) <-chan struct{} {
+	done := make(chan struct{})
+	var wg sync.WaitGroup
+	for _, p := range ps {
+		wg.Go(func() { p.send(ctx, nil) })
+	}
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	return done
 }
 
 // waitRoom waits while the backlog is at its bound. Without consumers there is none.
@@ -157,7 +181,11 @@ func (r *run) waitRoom(ctx context.Context) bool {
 
 func (r *run) backlog() int64 {
 	l := &r.ledger
-	return l.sent.Load() - l.distinct.Load() - l.refused.Load() - l.unknown.Load()
+	n := l.sent.Load() - l.distinct.Load() - l.refused.Load() - l.unknown.Load()
+	if r.parked != nil {
+		n -= r.parked()
+	}
+	return n
 }
 
 func (r *run) giveRoom() {
@@ -184,10 +212,10 @@ func (p *producer) oneByOne(ctx context.Context) {
 
 // pace sends messages at the times they are due, evenly spread, whatever became of those before: latency counts from
 // the due time, so a server that stalls is charged for all that should have been sent meanwhile. How late the generator
-// itself was is recorded too.
-func (r *run) pace(ctx context.Context, ps []*producer) {
+// itself was is recorded too. tag, if not nil, says what kind the i-th message is.
+func (r *run) pace(ctx context.Context, ps []*producer, rate float64, tag func(i int) int) {
 	start := r.now()
-	interval := float64(time.Second) / r.cfg.Rate
+	interval := float64(time.Second) / rate
 	t := time.NewTimer(0)
 	defer t.Stop()
 	for i := 0; ; {
@@ -208,6 +236,9 @@ func (r *run) pace(ctx context.Context, ps []*producer) {
 		case s = <-p.free:
 		case <-ctx.Done():
 			return
+		}
+		if tag != nil {
+			s.tag = tag(i)
 		}
 		if !r.waitRoom(ctx) || !s.fill(due) {
 			return

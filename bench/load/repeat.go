@@ -40,18 +40,11 @@ func median(all []*Result) *Result {
 		return cmp.Compare(a.Rate, b.Rate)
 	})
 	m := *sorted[(len(sorted)-1)/2]
-	m.Errors, m.Unknown, m.Recovered, m.Lost, m.Duplicates, m.Unexpected = 0, 0, 0, 0, 0, 0
+	m.Errors, m.Unknown, m.Recovered, m.Lost, m.Duplicates, m.Unexpected, m.Early, m.OutOfOrder = 0, 0, 0, 0, 0, 0, 0, 0
 	m.Samples = nil
 	for _, r := range all {
 		m.Runs = append(m.Runs, r.Rate)
-		m.Errors += r.Errors
-		m.Unknown += r.Unknown
-		m.Recovered += r.Recovered
-		m.Lost += r.Lost
-		m.Duplicates += r.Duplicates
-		m.Unexpected += r.Unexpected
-		m.Samples = append(m.Samples, r.Samples...)
+		m.add(r)
 	}
-	m.Samples = m.Samples[:min(len(m.Samples), maxSamples)]
 	return &m
 }

@@ -20,30 +20,64 @@ type Result struct {
 	ServerCPU *float64   `json:"server_cpu_us_per_msg"` // user and system of all server processes; null when not known
 	Errors    int64      `json:"errors"`                // enqueues and acks that failed
 
-	Unknown      int64      `json:"unknown"`        // enqueues whose outcome stayed unknown
-	Recovered    int64      `json:"recovered"`      // of them, received all the same
-	Lost         int64      `json:"lost"`           // confirmed and never received (with consumers), or never answered at all
-	Duplicates   int64      `json:"duplicates"`     // received again
-	Unexpected   int64      `json:"unexpected"`     // received with other bytes, or never sent, or refused; or answered twice
-	LongestGapMS float64    `json:"longest_gap_ms"` // between two confirmations
-	GapAfterS    float64    `json:"gap_after_s"`    // when it began, from the start of measuring
+	Unknown      int64      `json:"unknown"`                // enqueues whose outcome stayed unknown
+	Recovered    int64      `json:"recovered"`              // of them, received all the same
+	Lost         int64      `json:"lost"`                   // confirmed and never received (with consumers), or never answered at all
+	Duplicates   int64      `json:"duplicates"`             // received again
+	Unexpected   int64      `json:"unexpected"`             // received with other bytes, or never sent, or refused; or answered twice
+	Early        int64      `json:"early,omitempty"`        // Delayed: received before they were due
+	OutOfOrder   int64      `json:"out_of_order,omitempty"` // Priorities, Keys: received before one that had to be first, or beside it
+	Judged       int64      `json:"judged,omitempty"`       // Priorities: deliveries whose order was judged
+	LongestGapMS float64    `json:"longest_gap_ms"`         // between two confirmations
+	GapAfterS    float64    `json:"gap_after_s"`            // when it began, from the start of measuring
 	Late         *Quantiles `json:"late_ms,omitempty"`
-	Runs         []float64  `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
-	Samples      []string   `json:"error_samples,omitempty"` // the first few error texts
+	// Lateness, of Delayed, is from when a message was due to when its consumer had it.
+	Lateness  *Quantiles `json:"lateness_ms,omitempty"`
+	FillRate  float64    `json:"fill_msgs_per_s,omitempty"` // Delayed: messages enqueued a second before the first was due
+	NodeBytes *float64   `json:"node_bytes_per_msg,omitempty"`
+	Parts     []Part     `json:"parts,omitempty"`
+	Ratio     float64    `json:"ratio,omitempty"`         // Keys: ordered with stuck keys to unordered, of the medians
+	Runs      []float64  `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
+	Samples   []string   `json:"error_samples,omitempty"` // the first few error texts
+}
+
+// Part is one of several things that a run compares.
+type Part struct {
+	Name     string     `json:"name"`
+	Messages int64      `json:"messages"`
+	Rate     float64    `json:"msgs_per_s,omitempty"`
+	Wait     *Quantiles `json:"wait_ms,omitempty"` // from when a message was due to be sent to when its consumer had it
+	Runs     []float64  `json:"runs,omitempty"`    // rates of all rounds
 }
 
 // OK reports whether nothing went wrong: every message confirmed once and, with consumers, received with the bytes it
 // was sent with, once.
 func (r *Result) OK() bool {
-	return r.Errors == 0 && r.Unknown == 0 && r.Lost == 0 && r.Duplicates == 0 && r.Unexpected == 0
+	return r.Errors == 0 && r.Unknown == 0 && r.Lost == 0 && r.Duplicates == 0 && r.Unexpected == 0 && r.Early == 0 && r.OutOfOrder == 0
 }
 
 // Safe reports whether nothing was lost or invented, which must hold under faults too.
-func (r *Result) Safe() bool { return r.Lost == 0 && r.Unexpected == 0 }
+func (r *Result) Safe() bool {
+	return r.Lost == 0 && r.Unexpected == 0 && r.Early == 0 && r.OutOfOrder == 0
+}
+
+// add puts what went wrong in another run to this one's.
+func (r *Result) add(o *Result) {
+	r.Errors += o.Errors
+	r.Unknown += o.Unknown
+	r.Recovered += o.Recovered
+	r.Lost += o.Lost
+	r.Duplicates += o.Duplicates
+	r.Unexpected += o.Unexpected
+	r.Early += o.Early
+	r.OutOfOrder += o.OutOfOrder
+	r.Samples = append(r.Samples, o.Samples...)
+	r.Samples = r.Samples[:min(len(r.Samples), maxSamples)]
+}
 
 // Header and String make a table's lines.
 func Header() string {
-	return fmt.Sprintf("%-4s %7s %5s %9s %7s %9s  %-26s %-26s %9s %6s", "", "bytes", "nodes", "messages", "s", "msgs/s",
+	return fmt.Sprintf("%-8s %7s %5s %9s %7s %9s  %-26s %-26s %9s %6s", "", "bytes", "nodes", "messages", "s", "msgs/s",
 		"confirm ms p50/p99/p99.9", "e2e ms p50/p99/p99.9", "CPU us/msg", "errors")
 }
 
@@ -59,11 +93,33 @@ func (r *Result) String() string {
 		cpu = fmt.Sprintf("%.1f", *r.ServerCPU)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-4s %7d %5d %9d %7.2f %9.0f  %-26s %-26s %9s %6d", r.Workload, r.Size, r.Nodes, r.Messages, r.Seconds, r.Rate,
+	fmt.Fprintf(&b, "%-8s %7d %5d %9d %7.2f %9.0f  %-26s %-26s %9s %6d", r.Workload, r.Size, r.Nodes, r.Messages, r.Seconds, r.Rate,
 		q(r.Confirm), q(r.EndToEnd), cpu, r.Errors)
 	if !r.OK() {
-		fmt.Fprintf(&b, "\n     lost %d, duplicates %d, unexpected %d, unknown %d (recovered %d)", r.Lost, r.Duplicates, r.Unexpected,
-			r.Unknown, r.Recovered)
+		fmt.Fprintf(&b, "\n     lost %d, duplicates %d, unexpected %d, unknown %d (recovered %d), early %d, out of order %d", r.Lost,
+			r.Duplicates, r.Unexpected, r.Unknown, r.Recovered, r.Early, r.OutOfOrder)
+	}
+	if l := r.Lateness; l != nil {
+		fmt.Fprintf(&b, "\n     lateness ms p50 %.0f, p99 %.0f, p99.9 %.0f, max %.0f; enqueued at %.0f/s; longest gap %.0f ms", l.P50, l.P99, l.P999,
+			l.Max, r.FillRate, r.LongestGapMS)
+	}
+	if r.NodeBytes != nil {
+		fmt.Fprintf(&b, "; %.0f B of memory a message a node", *r.NodeBytes)
+	}
+	for _, p := range r.Parts {
+		fmt.Fprintf(&b, "\n     %-24s %9d messages", p.Name, p.Messages)
+		if p.Rate > 0 {
+			fmt.Fprintf(&b, " %9.0f/s", p.Rate)
+		}
+		if p.Wait != nil {
+			fmt.Fprintf(&b, "   wait ms %s", q(p.Wait))
+		}
+		if len(p.Runs) > 0 {
+			fmt.Fprintf(&b, "   rounds %.0f", p.Runs)
+		}
+	}
+	if r.Ratio > 0 {
+		fmt.Fprintf(&b, "\n     ratio %.2f", r.Ratio)
 	}
 	for _, s := range r.Samples {
 		b.WriteString("\n     " + s)

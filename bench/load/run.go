@@ -34,6 +34,16 @@ type run struct {
 	endToEnd  []*latencies
 	late      *latencies
 
+	// What a workload does with each message, all optional. due says when it is due, where that is not when it is sent; dress
+	// sets more of it than its body before it is sent; judge sees each first delivery and settling each ack before it is
+	// sent, both on the consumer's goroutines.
+	due      func(seq uint64) time.Duration
+	dress    func(s *slot, m *client.Message)
+	judge    func(c *consumer, seq uint64, due time.Duration, d *client.Delivery, now time.Time)
+	settling func(seq uint64)
+	parked   func() int64 // sent messages that nobody is to receive yet: no part of the backlog
+	work     atomic.Int64 // ns that a consumer takes for a message
+
 	poke    chan struct{} // one token: something happened that somebody may wait for
 	room    chan struct{} // one token: the backlog has become shorter
 	fatal   context.CancelCauseFunc
@@ -51,11 +61,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r := &run{
-		cfg: cfg, id: rand.New(rand.NewPCG(cfg.Seed, uint64(time.Now().UnixNano()))).Uint64(), origin: time.Now(),
-		late: newLatencies(), poke: make(chan struct{}, 1), room: make(chan struct{}, 1), fatal: cancel,
-	}
-	res, err := r.run(ctx)
+	res, err := newRun(cfg, cancel).run(ctx)
 	if err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
@@ -63,6 +69,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, fmt.Errorf("bench %s: %w", cfg.Workload, err)
 	}
 	return res, nil
+}
+
+func newRun(cfg Config, fatal context.CancelCauseFunc) *run {
+	return &run{
+		cfg: cfg, id: rand.New(rand.NewPCG(cfg.Seed, uint64(time.Now().UnixNano()))).Uint64(), origin: time.Now(),
+		late: newLatencies(), poke: make(chan struct{}, 1), room: make(chan struct{}, 1), fatal: fatal,
+	}
 }
 
 func (r *run) now() time.Duration { return time.Since(r.origin) }
@@ -73,39 +86,48 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	defer closeConn(first)
-	if err := first.CreateQueue(ctx, r.cfg.Queue); err != nil {
+	if r.cfg.Workload == Keys {
+		return r.keys(ctx, first) // has two queues
+	}
+	if err := first.CreateQueue(ctx, r.cfg.Queue, client.QueueOptions{}); err != nil {
 		return nil, fmt.Errorf("create queue %s: %w", r.cfg.Queue, err)
 	}
-	if !r.cfg.KeepQueue {
-		defer func() {
-			// The run may have been cancelled; its queue goes all the same.
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-			defer cancel()
-			if err := first.DeleteQueue(ctx, r.cfg.Queue); err != nil {
-				r.cfg.Logger.Warn("queue of a benchmark could not be deleted", "queue", r.cfg.Queue, "err", err)
-			}
-		}()
+	defer r.dropQueue(ctx, first)
+	switch r.cfg.Workload {
+	case Delayed:
+		return r.delayed(ctx)
+	case Priorities:
+		return r.priorities(ctx)
 	}
 	if shapes[r.cfg.Workload].preload {
-		if err := r.preload(ctx); err != nil {
+		if err := r.preload(ctx, r.cfg.Preload); err != nil {
 			return nil, err
 		}
 	}
 	return r.load(ctx)
 }
 
-// preload fills the queue, with all that is sent confirmed at the end.
-func (r *run) preload(ctx context.Context) error {
+// dropQueue deletes the run's queue, unless it is to stay. The run may have been cancelled; its queue goes all the same.
+func (r *run) dropQueue(ctx context.Context, conn Conn) {
+	if r.cfg.KeepQueue {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer cancel()
+	if err := conn.DeleteQueue(ctx, r.cfg.Queue); err != nil {
+		r.cfg.Logger.Warn("queue of a benchmark could not be deleted", "queue", r.cfg.Queue, "err", err)
+	}
+}
+
+// preload fills the queue with n messages, all confirmed at the end.
+func (r *run) preload(ctx context.Context, n int) error {
 	ps, err := r.openProducers(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeProducers(ps)
-	share := make(chan struct{}, r.cfg.Preload)
-	for range r.cfg.Preload {
-		share <- struct{}{}
-	}
-	close(share)
+	share := new(atomic.Int64)
+	share.Store(int64(n))
 	stop := r.progress("preload")
 	defer stop()
 	var wg sync.WaitGroup
@@ -117,7 +139,7 @@ func (r *run) preload(ctx context.Context) error {
 		return fmt.Errorf("preload: %w", err)
 	}
 	if n := r.errors.Load(); n > 0 && !r.cfg.FaultRun {
-		return fmt.Errorf("preload: %d of %d enqueues failed, first: %s", n, r.cfg.Preload, r.sample())
+		return fmt.Errorf("preload: %d of %d enqueues failed, first: %s", n, r.ledger.sent.Load(), r.sample())
 	}
 	return nil
 }
@@ -152,7 +174,7 @@ func (r *run) load(ctx context.Context) (*Result, error) {
 	}
 	switch r.cfg.Workload {
 	case W4:
-		wg.Go(func() { r.pace(sending, ps) })
+		wg.Go(func() { r.pace(sending, ps, r.cfg.Rate, nil) })
 	case W5:
 		wg.Go(func() { ps[0].oneByOne(sending) })
 	default:
@@ -172,7 +194,7 @@ func (r *run) load(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.judge(res)
+	r.close(res)
 	return res, nil
 }
 
@@ -189,30 +211,51 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 	if emptied() {
 		return nil, fmt.Errorf("%d messages were drained within the warm-up of %s: preload more", cfg.Preload, cfg.WarmUp)
 	}
-	var cpu0 time.Duration
-	if cfg.ServerCPU != nil {
-		cpu0 = cfg.ServerCPU()
-	}
-	n0, t0 := r.completed.Load(), time.Now()
-	cfg.Confirms.Begin(t0)
-	r.phase.Store(phaseMeasure)
+	sp := r.begin()
 	if err := r.pause(ctx, cfg.For, emptied); err != nil {
 		return nil, err
 	}
-	n1, t1 := r.completed.Load(), time.Now()
+	return r.end(sp), nil
+}
+
+// span is the measured time from its beginning.
+type span struct {
+	cpu  time.Duration
+	n    int64
+	from time.Time
+}
+
+// begin starts the measured time.
+func (r *run) begin() (sp span) {
+	if r.cfg.ServerCPU != nil {
+		sp.cpu = r.cfg.ServerCPU()
+	}
+	sp.n, sp.from = r.completed.Load(), time.Now()
+	r.cfg.Confirms.Begin(sp.from)
+	r.phase.Store(phaseMeasure)
+	return sp
+}
+
+// end ends the measured time: what comes later is draining.
+func (r *run) end(sp span) *Result {
+	cfg := &r.cfg
+	n, t := r.completed.Load(), time.Now()
 	r.phase.Store(phaseDrain)
-	cfg.Confirms.End(t1)
-	res := &Result{Workload: cfg.Workload, Size: cfg.Size, Nodes: cfg.Nodes, Messages: n1 - n0, Seconds: t1.Sub(t0).Seconds()}
+	cfg.Confirms.End(t)
+	res := &Result{Workload: cfg.Workload, Size: cfg.Size, Nodes: cfg.Nodes, Messages: n - sp.n, Seconds: t.Sub(sp.from).Seconds()}
 	res.Rate = float64(res.Messages) / res.Seconds
 	if cfg.ServerCPU != nil && res.Messages > 0 {
-		us := float64((cfg.ServerCPU() - cpu0).Microseconds()) / float64(res.Messages)
+		us := float64((cfg.ServerCPU() - sp.cpu).Microseconds()) / float64(res.Messages)
 		res.ServerCPU = &us
 	}
 	gap, after := cfg.Confirms.Longest()
 	res.LongestGapMS = float64(gap.Microseconds()) / 1000
 	res.GapAfterS = after.Seconds()
-	return res, nil
+	return res
 }
+
+// drains says whether the workload fills first and drains then: what is confirmed while measuring is acks.
+func (r *run) drains() bool { return shapes[r.cfg.Workload].preload }
 
 // drained reports whether nothing more is to come: every enqueue has its outcome, every ack too, and consumers, if there
 // are any, have received what was confirmed.
@@ -242,6 +285,11 @@ func (r *run) await(ctx context.Context, cond func() bool, lenient bool) error {
 				t.Reset(stall)
 			}
 		case <-t.C:
+			if n := moved(); n != last { // measuring wakes nobody
+				last = n
+				t.Reset(stall)
+				continue
+			}
 			if lenient {
 				return nil
 			}
@@ -271,8 +319,8 @@ func (r *run) pause(ctx context.Context, d time.Duration, early func() bool) err
 	}
 }
 
-// judge fills in what became of the messages.
-func (r *run) judge(res *Result) {
+// close fills in what became of the messages.
+func (r *run) close(res *Result) {
 	l := &r.ledger
 	lost, unanswered, recovered := l.lost()
 	if r.cfg.Consumers > 0 {
@@ -284,7 +332,7 @@ func (r *run) judge(res *Result) {
 	res.Unexpected = l.unexpectedSeen.Load() + l.answeredTwice.Load()
 	res.Errors = r.errors.Load()
 	res.Confirm = quantiles(r.confirm)
-	if r.cfg.Workload != W2 {
+	if !r.drains() {
 		res.EndToEnd = quantiles(r.endToEnd)
 	}
 	res.Late = quantiles([]*latencies{r.late})

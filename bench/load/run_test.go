@@ -250,7 +250,7 @@ func TestSecondAnswer(t *testing.T) {
 	s.confirmed(client.Receipt{}, nil)
 	s.confirmed(client.Receipt{}, nil)
 	var res Result
-	r.judge(&res)
+	r.close(&res)
 	if res.Unexpected != 1 || r.completed.Load() != 1 || len(ps[0].free) != cfg.Outstanding {
 		t.Errorf("unexpected %d, completed %d, %d slots free of %d", res.Unexpected, r.completed.Load(), len(ps[0].free), cfg.Outstanding)
 	}
@@ -288,12 +288,11 @@ func TestBacklogIsBounded(t *testing.T) {
 }
 
 func TestCancelEndsARun(t *testing.T) {
-	for _, w := range []string{W1, W2, W3, W4, W5} {
+	for _, w := range Workloads() {
 		t.Run(w, func(t *testing.T) {
 			b := new(broker)
 			cfg := b.quick(w)
-			cfg.For = time.Hour
-			cfg.WarmUp = time.Hour
+			cfg.For, cfg.WarmUp, cfg.Lead = time.Hour, time.Hour, time.Hour
 			cfg.Preload = 1 << 20
 			ctx, cancel := context.WithCancel(context.Background())
 			seen := make(chan struct{})
@@ -312,8 +311,8 @@ func TestCancelEndsARun(t *testing.T) {
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("%v", err)
 			}
-			if len(b.deleted) != 1 {
-				t.Errorf("deleted %v: the queue of a cancelled run stays", b.deleted)
+			if len(b.deleted) != len(b.created) || len(b.deleted) == 0 {
+				t.Errorf("created %v, deleted %v: a queue of a cancelled run stays", b.created, b.deleted)
 			}
 		})
 	}
@@ -364,7 +363,7 @@ func TestConfigRefuses(t *testing.T) {
 		set  func(*Config)
 		says string
 	}{
-		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": W1, W2, W3, W4 or W5`},
+		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys expected`},
 		{"no address", func(c *Config) { c.Addrs = nil }, "no address"},
 		{"size", func(c *Config) { c.Size = 31 }, "size is 31; 32 to"},
 		{"large size", func(c *Config) { c.Size = 1 << 25 }, "size is"},
@@ -376,6 +375,14 @@ func TestConfigRefuses(t *testing.T) {
 		{"rate", func(c *Config) { c.Workload, c.Rate = W4, -5 }, "rate is -5"},
 		{"preload", func(c *Config) { c.Preload = -1 }, "preload is -1"},
 		{"backlog", func(c *Config) { c.Backlog = -1 }, "backlog is -1"},
+		{"count", func(c *Config) { c.Workload, c.Count = Delayed, -1 }, "count is -1"},
+		{"due rate", func(c *Config) { c.Workload, c.DueRate = Delayed, -1 }, "due rate is -1; 1 to"},
+		{"lead", func(c *Config) { c.Workload, c.Lead = Delayed, -1 }, "lead (seconds) is -1e-09; 0.01 to"},
+		{"capacity", func(c *Config) { c.Workload, c.Capacity = Priorities, -1 }, "capacity is -1"},
+		{"keys", func(c *Config) { c.Workload, c.Keys = Keys, -1 }, "keys is -1"},
+		{"one key", func(c *Config) { c.Workload, c.Keys = Keys, 1 }, "keys is 1; 2 to"},
+		{"stuck", func(c *Config) { c.Workload, c.Stuck = Keys, 91 }, "stuck (per cent) is 91; 0 to 90"},
+		{"rounds", func(c *Config) { c.Workload, c.Rounds = Keys, 101 }, "rounds is 101; 1 to 100"},
 		{"queue", func(c *Config) { c.Queue = "a b" }, `"a b" is no queue name`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -479,7 +486,7 @@ func TestStartSelfCleansUp(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ binary, says string }{
 		{"/no/such/quorate", "quorate binary"},
-		{"/bin/false", "ended before it was ready"},
+		{"/bin/false", "ended before"},
 	} {
 		if _, err := StartSelf(context.Background(), c.binary, 3, dir); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v; want %q", c.binary, err, c.says)

@@ -62,7 +62,33 @@ func (s *Self) Cluster() *proc.Cluster { return s.cluster }
 
 // Configure points cfg at the cluster.
 func (s *Self) Configure(cfg *Config) {
-	cfg.Addrs, cfg.Nodes, cfg.ServerCPU = s.cluster.Addrs(), len(s.cluster.Nodes), s.cluster.CPU
+	cfg.Addrs, cfg.Nodes, cfg.ServerCPU, cfg.ServerRSS = s.cluster.Addrs(), len(s.cluster.Nodes), s.cluster.CPU, s.rss
+}
+
+func (s *Self) rss() []int64 {
+	var all []int64
+	for _, n := range s.cluster.Nodes {
+		all = append(all, n.RSS())
+	}
+	return all
+}
+
+// KillLeader kills the leader with SIGKILL and starts it again once another node leads. It is good as Config.Disturb.
+func (s *Self) KillLeader(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	n, err := s.cluster.Leader(ctx)
+	if err != nil {
+		return fmt.Errorf("kill the leader: %w", err)
+	}
+	n.Kill()
+	if _, err := s.cluster.Leader(ctx); err != nil {
+		return fmt.Errorf("after the leader %s was killed: %w", n.Name, err)
+	}
+	if err := n.Start(); err != nil {
+		return fmt.Errorf("start the killed leader again: %w", err)
+	}
+	return nil
 }
 
 // Close stops the nodes, in order, and removes all they wrote. Twice is fine.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -18,8 +17,9 @@ func newBench(c *cli) *cobra.Command {
 	var cfg load.Config
 	var self, repeat int
 	var data string
+	var kill bool
 	cmd := &cobra.Command{
-		Use:   "bench W1|W2|W3|W4|W5",
+		Use:   "bench WORKLOAD",
 		Short: "Put load on a cluster and measure it",
 		Long: `Put load on the cluster at --addr, or with --self on nodes that are started for it and removed afterwards.
 
@@ -29,14 +29,26 @@ func newBench(c *cli) *cobra.Command {
   W4  both at a given pace (--rate); latency from when a message was due
   W5  one enqueue at a time
 
-Every message is accounted for: one that is lost, delivered twice or changed fails the run.`,
+  delayed   --count messages that come due at --due-rate a second, enqueued before the first is due and in another order;
+            lateness from when a message was due to when its consumer has it, by this machine's clock (run it where
+            the nodes run, or on machines with one time). With --self, --kill-leader kills the leader half-way
+  priority  ten priorities by turns, first at half and then at twice the --capacity of the consumers: how long the messages of
+            each waited, and whether any went before one that had to go first. Takes about three times --for
+  keys      flat out over --keys keys by turns on an unordered queue and on one ordered by key, of which --stuck per cent
+            have their first message out for good, the next ones waiting behind it: the ratio of the two speeds
+
+Every message is accounted for: one that is lost, delivered twice or changed, comes early or out of order fails the run.`,
+		Example: `  quorate bench W3 --self 3 --for 10s --repeat 3
+  quorate bench delayed --self 3 --count 5000000 --due-rate 20000 --kill-leader
+  quorate bench priority --self 3 --capacity 2000
+  quorate bench keys --self 3 --keys 1000000 --stuck 10 --rounds 3`,
 		Args:      cobra.ExactArgs(1),
-		ValidArgs: []string{load.W1, load.W2, load.W3, load.W4, load.W5},
+		ValidArgs: load.Workloads(),
 	}
 	f := cmd.Flags()
 	f.IntVar(&self, "self", 0, "start this many nodes for the run, with data on disk, and remove them")
 	f.StringVar(&data, "data", "", "with --self: where the nodes' temporary folder is made")
-	f.IntVar(&cfg.Size, "size", load.DefaultSize, "bytes of a body")
+	f.IntVar(&cfg.Size, "size", 0, fmt.Sprintf("bytes of a body (default %d; delayed: 64)", load.DefaultSize))
 	f.DurationVar(&cfg.For, "for", load.DefaultFor, "measured time")
 	f.DurationVar(&cfg.WarmUp, "warm-up", load.DefaultWarmUp, "time before it that does not count")
 	f.IntVar(&repeat, "repeat", 1, "runs; the median is reported")
@@ -45,12 +57,27 @@ Every message is accounted for: one that is lost, delivered twice or changed fai
 	f.IntVar(&cfg.Producers, "producers", 0, "clients that send (default: the workload's)")
 	f.IntVar(&cfg.Consumers, "consumers", 0, "clients that receive (default: the workload's)")
 	f.IntVar(&cfg.Outstanding, "outstanding", load.DefaultOutstanding, "unconfirmed enqueues a producer")
-	f.IntVar(&cfg.Window, "window", load.DefaultWindow, "leases out a consumer")
+	f.IntVar(&cfg.Window, "window", 0, fmt.Sprintf("leases out a consumer (default %d; priority: 64)", load.DefaultWindow))
 	f.IntVar(&cfg.Preload, "preload", 0, "W2: messages to drain (default: enough for --for)")
+	f.IntVar(&cfg.Count, "count", load.DefaultCount, "delayed: messages")
+	f.Float64Var(&cfg.DueRate, "due-rate", load.DefaultDueRate, "delayed: messages that come due a second")
+	f.DurationVar(&cfg.Lead, "lead", 0, "delayed: from the first enqueue until the first is due (default: 5 s and what --count takes at 25,000/s)")
+	f.BoolVar(&kill, "kill-leader", false, "delayed, with --self: kill -9 the leader when half has been received, and start it again")
+	f.Float64Var(&cfg.Capacity, "capacity", load.DefaultCapacity, "priority: messages a second that the consumers can handle together")
+	f.IntVar(&cfg.Keys, "keys", load.DefaultKeys, "keys: different keys")
+	f.Float64Var(&cfg.Stuck, "stuck", load.DefaultStuck, "keys: per cent of them that are stuck (-1: none)")
+	f.IntVar(&cfg.Rounds, "rounds", load.DefaultRounds, "keys: measured times of each queue, by turns; medians are compared")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
-		cfg.Workload = strings.ToUpper(args[0])
-		if !slices.Contains(cmd.ValidArgs, cfg.Workload) {
-			return usagef("there is no workload %q, want %s", args[0], strings.Join(cmd.ValidArgs, ", "))
+		for _, w := range load.Workloads() {
+			if strings.EqualFold(w, args[0]) {
+				cfg.Workload = w
+			}
+		}
+		switch {
+		case cfg.Workload == "":
+			return usagef("there is no workload %q, want one of %s", args[0], strings.Join(load.Workloads(), ", "))
+		case kill && (cfg.Workload != load.Delayed || self < 2):
+			return usagef("--kill-leader is for the workload %s with --self 2 or more: it kills only nodes that it has started", load.Delayed)
 		}
 		ctx := cmd.Context()
 		if self > 0 {
@@ -64,6 +91,9 @@ Every message is accounted for: one that is lost, delivered twice or changed fai
 			}
 			defer func() { err = errors.Join(err, s.Close()) }()
 			s.Configure(&cfg)
+			if kill {
+				cfg.Disturb = s.KillLeader
+			}
 			return failed(c.bench(ctx, cfg, repeat, s.Cluster()))
 		}
 		cfg.Addrs = strings.Split(c.addr, ",")
