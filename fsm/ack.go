@@ -108,6 +108,8 @@ func (s *State) ackAgain(op *Ack) Outcome {
 	case t.outcome() == tombClosed: // no result of it counts
 	case op.HasResult:
 		return Outcome{Code: AlreadyExists, Field: FieldResult, ID: t.id}
+	case t.outcome() == tombTaken && len(op.Then) > 0: // it was done without them, and they would be lost
+		return refuse(FailedPrecondition, FieldThen, 0)
 	}
 	return Outcome{}
 }

@@ -24,6 +24,7 @@ func (s *State) Apply(index uint64, data []byte, fx *Effects) error {
 	}
 	fx.reset()
 	s.fx, s.index, s.offset, s.opIndex = fx, index, 0, 0
+	s.clearParked()
 
 	s.advance(s.dec.Now(), s.dec.Shift())
 	fx.Index, fx.Time = index, s.now

@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Check verifies every invariant by scanning: counts equal scans, lists, heaps and indexes hold what the records say and
@@ -237,8 +238,19 @@ func (c *checker) messages() {
 	s := c.s
 	var group, sides, task, origin int64
 	bytes := map[int32]int64{}
+	parked := 0
 	s.messages.Each(func(slot int32, m *message) bool {
 		c.blob("body", m.id, m.body, owner(ownMessage, slot))
+		if m.state == StateDone {
+			if parked++; !slices.Contains(s.parked, slot) {
+				c.bad("message %s is done and not parked", m.id)
+			}
+			if m.side != none {
+				sides++
+				c.blob("history", m.id, s.sides.Get(m.side).history, owner(ownHistory, m.side))
+			}
+			return true
+		}
 		task += int64(m.bits & hasTask)
 		if m.bits&hasTask != 0 && m.bits&hasRedrive != 0 {
 			if _, ok := ParseIDBytes(s.taskText(m)); ok {
@@ -310,7 +322,8 @@ func (c *checker) messages() {
 	}{
 		{"messages of the group", s.groupCount, group},
 		{"sides", int64(s.sides.Len()), sides},
-		{"messages by id", int64(s.byID.Len()), int64(s.messages.Len())},
+		{"messages by id", int64(s.byID.Len()), int64(s.messages.Len() - parked)},
+		{"parked messages", int64(len(s.parked)), int64(parked)},
 		{"messages by task", int64(s.byTask.Len()), task},
 		{"messages by origin", int64(s.byOrigin.Len()), origin},
 	} {

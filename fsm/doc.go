@@ -165,6 +165,11 @@
 // Rejected: taking victims from the heads of the ready lists, which are not where blocked messages are, nor retrying ones by due
 // time; a heap cleaned only now and then, which stops an entry for a second at the wrong moment.
 //
+// What is delivered at most once is done when it is leased, in one operation, and its body is parked until the next entry for the
+// leader to send (fsm/handover.go). Its token answers an ack, so that a worker need not know, but for one with a result or a chain:
+// those would be lost in silence. Several messages of one key may go in one operation, since nothing is out that the next one would
+// have to wait for. Rejected: a lease that nobody holds, which would need every table of leases to look away.
+//
 // max_in_flight counts leases of cancelled tasks until they end. It bounds what is leased from the entry on that sets it.
 //
 // A rate is one instant, in ns of log time (fsm/rate.go). Every lease is a delivery, also of what comes back unused: nothing is

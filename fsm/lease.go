@@ -59,16 +59,31 @@ func (s *State) leaseRun(op *Lease) Outcome {
 	}
 	o := Outcome{LeaseFrom: int32(len(s.fx.Leases))}
 	who, by := none, none
-	for most := s.leasable(q); o.LeaseCount < op.Max && int64(o.LeaseCount) < most; {
+	once := q.meta.options.Delivery == DeliverAtMostOnce
+	for o.LeaseCount < op.Max && s.leasable(q) > 0 {
 		slot := s.best(q)
 		if slot == none {
 			break
 		}
 		size := s.bodyLen(s.messages.Get(slot))
+		if once { // what does not fit into a frame could not be given back
+			size = int64(s.arena.Size(s.messages.Get(slot).body))
+		}
 		if size > room && o.LeaseCount > 0 {
 			break
 		}
 		room -= size
+		if once {
+			token := Token{Message: s.messages.Get(slot).id, Lease: s.handOver(q, slot)}
+			if o.LeaseCount == 0 {
+				o.ID = token.Lease
+			}
+			o.LeaseCount++
+			s.fx.Leases = append(s.fx.Leases, Leased{
+				Token: token, Consumer: op.Consumer, Op: s.opIndex, Slot: slot, Attempt: 1, Once: true,
+			})
+			continue
+		}
 		if who == none {
 			who, by = s.consumer(op.Consumer), s.worker(op.Worker)
 		}
@@ -97,7 +112,7 @@ func (s *State) take(q *queue, slot, who, by int32, length int64) int32 {
 	t := s.tallies.Mut(q.slot)
 	t.ready--
 	t.leased++
-	t.tat = q.meta.rate.take(t.tat, s.now)
+	s.charge(q)
 
 	sd := s.sides.Mut(sl)
 	sd.lease = s.nextID()
@@ -119,6 +134,12 @@ func (s *State) take(q *queue, slot, who, by int32, length int64) int32 {
 	q.leases.Push(sd.due, sl)
 	s.clockFix(clockLease, q)
 	return sl
+}
+
+// charge counts one delivery against the queue's rate.
+func (s *State) charge(q *queue) {
+	t := s.tallies.Mut(q.slot)
+	t.tat = q.meta.rate.take(t.tat, s.now)
 }
 
 // endLease tells the leader that a lease is over and takes it from its consumer.

@@ -17,7 +17,7 @@ type message struct {
 	side     int32     // none until it is delayed, leased, given a ttl or dead
 	gen      uint32    // of the queue's live or dead set at the time it came in: not equal means purged
 	priority uint8
-	state    MessageState // StateScheduled, StateReady, StateLeased, StateRetrying or StateDead
+	state    MessageState // StateScheduled, StateReady, StateLeased, StateRetrying or StateDead; StateDone: parked, see handover.go
 	bits     uint8        // which optional fields the blob has
 	flags    uint8
 }
@@ -167,6 +167,12 @@ func (s *State) indexTask(slot int32) {
 
 // dropMessage gives back a message that is linked nowhere any more. Its counts are the caller's.
 func (s *State) dropMessage(slot int32) {
+	s.unindexMessage(slot)
+	s.freeMessage(slot)
+}
+
+// unindexMessage takes a message out of the indexes: nobody finds it any more.
+func (s *State) unindexMessage(slot int32) {
 	m := s.messages.Get(slot)
 	s.byID.Delete(hashID(m.id), slot)
 	if m.bits&hasTask != 0 {
@@ -181,6 +187,11 @@ func (s *State) dropMessage(slot int32) {
 	if m.flags&flagMoved != 0 {
 		s.dropMove(m)
 	}
+}
+
+// freeMessage gives back the record of a message that is in no index, and what hangs on it.
+func (s *State) freeMessage(slot int32) {
+	m := s.messages.Get(slot)
 	if m.side != none {
 		sd := s.sides.Get(m.side)
 		s.arena.Free(sd.history)

@@ -16,13 +16,14 @@ type Outcome struct {
 	LeaseFrom, LeaseCount int32 // lease: range in Effects.Leases
 }
 
-// Leased is one message handed out. Slot is only good until the next Apply; read it with State.Delivery.
+// Leased is one message handed out. Slot is only good until the next Apply; read it with State.Deliver.
 type Leased struct {
 	Token    Token
 	Consumer Consumer
 	Op       int32 // index of the operation in the entry
 	Slot     int32
 	Attempt  int32
+	Once     bool // delivered at most once: nothing is out, the message is done
 }
 
 // LeaseEnd tells the leader that a lease is over, so that the consumer's window opens.

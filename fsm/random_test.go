@@ -194,7 +194,7 @@ func (p *player) options() (o QueueOptions) {
 		o.DeadRetentionMillis, o.LeaseMillis = 1000+int64(d.n(1000)), 100
 	}
 	o.Ordering = pick(d, []Ordering{OrderUnordered, OrderUnordered, OrderPerKey, OrderPerKey, OrderFIFO})
-	o.Overflow = Overflow(d.n(2))
+	o.Overflow, o.Delivery = Overflow(d.n(2)), pick(d, []DeliveryMode{DeliverAtLeastOnce, DeliverAtLeastOnce, DeliverAtMostOnce})
 	switch d.n(8) {
 	case 0, 6:
 		o.MaxDepth = int64(1 + d.n(12))

@@ -104,7 +104,9 @@ func (s *State) Outlook(n uint32, at int64) (o Outlook) {
 	rate := q.meta.rate
 	o.Most = rate.room(t.tat, at)
 	others := t.ready - q.blocked
-	if opt.MaxInFlight != 0 {
+	if opt.Delivery == DeliverAtMostOnce {
+		others = t.ready
+	} else if opt.MaxInFlight != 0 {
 		others = min(others, opt.MaxInFlight-t.leased)
 	}
 	if rate.limits(at) && others > o.Ready {

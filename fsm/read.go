@@ -20,6 +20,7 @@ type Delivery struct {
 	EnqueuedAt    int64 // T
 	TimeoutMillis int64 // 0: none
 	Redrives      int32
+	Once          bool // delivered at most once: there is no lease, LeaseLeft and Deadline are 0
 
 	text [32]byte // what TaskID aliases where it is the id's text: a copy of a Delivery must copy TaskID too
 }
@@ -29,8 +30,14 @@ var defaultContentType = []byte("application/octet-stream")
 // Deliver fills d for a lease in Effects.Leases right after the Apply that made it. It is false, and d zero, where the same
 // entry has ended the lease again (by deleting its queue).
 func (s *State) Deliver(l Leased, d *Delivery) bool {
-	if l.Slot >= 0 && s.messages.Live(l.Slot) && s.deliver(l.Slot, l.Token, d) {
-		return true
+	if l.Slot >= 0 && s.messages.Live(l.Slot) {
+		if m := s.messages.Get(l.Slot); m.state == StateDone {
+			if s.deliverParked(m, l.Token, d) {
+				return true
+			}
+		} else if s.deliver(l.Slot, l.Token, d) {
+			return true
+		}
 	}
 	*d = Delivery{Headers: d.Headers[:0]}
 	return false
@@ -51,11 +58,17 @@ func (s *State) deliver(slot int32, t Token, d *Delivery) bool {
 	if sd.lease != t.Lease {
 		return false
 	}
-	var f fields
-	f.parse(m.bits, s.arena.Get(m.body))
-	d.Token, d.Attempt = t, int32(sd.attempts)
+	s.describe(m, d)
+	d.Token, d.Attempt, d.Once = t, int32(sd.attempts), false
 	d.LeaseLeft, d.Deadline = max(0, sd.due-s.leaseTime()), sd.due+s.shift
 	d.Queue = s.queues[m.queue].meta.name
+	return true
+}
+
+// describe fills in what the message itself says.
+func (s *State) describe(m *message, d *Delivery) {
+	var f fields
+	f.parse(m.bits, s.arena.Get(m.body))
 	if d.TaskID = f.task; f.task == nil {
 		d.TaskID = AppendID(d.text[:0], m.id)
 	}
@@ -66,7 +79,6 @@ func (s *State) deliver(slot int32, t Token, d *Delivery) bool {
 	d.Headers = decodeHeaders(f.headers, d.Headers[:0])
 	d.Priority, d.EnqueuedAt, d.TimeoutMillis = m.priority, m.enqueued, f.timeout
 	d.Redrives = int32(min(f.redrives, 1<<31-1))
-	return true
 }
 
 // ConsumerLeases calls f for every live lease of a consumer, oldest first, until it returns false.

@@ -131,11 +131,16 @@ func (s *State) detach(q *queue, slot int32, end leaseEnd) {
 
 // finish removes a detached live message for good: it is done.
 func (s *State) finish(q *queue, slot int32) {
+	s.leave(q, slot)
+	s.dropMessage(slot)
+}
+
+// leave takes a detached live message that is done out of all that counts it or waits for its end.
+func (s *State) leave(q *queue, slot int32) {
 	s.leaveMoved(q, slot)
 	s.unhook(slot, endedDone)
 	s.leaveLane(q, slot)
 	t := s.tallies.Mut(q.slot)
 	t.bytes -= int64(s.arena.Size(s.messages.Get(slot).body))
 	s.groupCount--
-	s.dropMessage(slot)
 }

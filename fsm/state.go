@@ -62,6 +62,7 @@ type State struct {
 
 	victimAt table.Ints // position of a message in its queue's victims + 1
 	planned  []int32    // messages that the operation at hand is to drop
+	parked   []int32    // messages handed over in the last entry, see fsm/handover.go
 
 	moves       table.Pages[move]
 	moveID      table.Index  // id of a moved message → move

@@ -91,6 +91,7 @@ func goldenRig(t testing.TB) *rig {
 	r.lease(2)
 	goldenTasks(r)
 	goldenRates(r)
+	goldenModes(r)
 	return r
 }
 
@@ -99,6 +100,17 @@ func goldenRates(r *rig) {
 	r.ok(&CreateQueue{Name: []byte("rated"), Options: QueueOptions{RateMilli: 2500, Burst: 2}})
 	r.apply(&Enqueue{Queue: []byte("rated"), Messages: []Message{text("1"), text("2"), text("3")}})
 	r.ok(&Lease{Queue: []byte("rated"), Consumer: someone, Max: 3})
+}
+
+// goldenModes has a queue that drops what waits, and one that delivers at most once.
+func goldenModes(r *rig) {
+	r.ok(&CreateQueue{Name: []byte("ring"), Options: QueueOptions{MaxDepth: 3, Overflow: OverflowDropOldest, DeadLetterQueue: "morgue"}})
+	r.apply(&Enqueue{Queue: []byte("ring"), Messages: []Message{prio("1", 2), prio("2", 1), delayed("3", 1000), text("4"), text("5")}})
+	r.ok(&Lease{Queue: []byte("ring"), Consumer: someone, Max: 1})
+	r.ok(&Ack{Token: r.fx.Leases[0].Token, Then: []ThenMessage{{[]byte("ring"), text("6")}}})
+	r.ok(&CreateQueue{Name: []byte("once"), Options: QueueOptions{Ordering: OrderFIFO, Delivery: DeliverAtMostOnce}})
+	r.apply(&Enqueue{Queue: []byte("once"), Messages: []Message{text("1"), text("2"), text("3")}})
+	r.ok(&Lease{Queue: []byte("once"), Consumer: someone, Max: 2})
 }
 
 // goldenTasks cancels, moves and changes tasks in every state that the rig can bring about.

@@ -92,7 +92,9 @@ func (s *State) leasableAt(q *queue, at int64) int64 {
 	if o.Paused {
 		return 0
 	}
-	if o.MaxInFlight != 0 {
+	if o.Delivery == DeliverAtMostOnce { // each frees those that wait behind it, and nothing is ever out
+		n = t.ready
+	} else if o.MaxInFlight != 0 {
 		n = max(0, min(n, o.MaxInFlight-t.leased))
 	}
 	if o.RateMilli != 0 {
@@ -109,6 +111,12 @@ func (s *State) Throttled(n uint32) (paused, limited bool) {
 		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest
 	}
 	return false, false
+}
+
+// AtMostOnce says whether a queue delivers at most once.
+func (s *State) AtMostOnce(n uint32) bool {
+	q := s.byNumber(n)
+	return q != nil && q.meta.options.Delivery == DeliverAtMostOnce
 }
 
 // Ordered says whether a queue of that name exists and is ordered. It does not allocate.

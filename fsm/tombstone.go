@@ -15,6 +15,7 @@ type tombstone struct {
 const (
 	tombDone      = 1
 	tombCancelled = 2
+	tombTaken     = 4 // done when it was leased: delivered at most once
 	tombClosed    = 3 // a dead letter that was acked where it was moved to: found by its token only
 )
 
