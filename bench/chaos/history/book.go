@@ -144,16 +144,18 @@ func (q *queue) best() *message {
 	return nil
 }
 
+// placed is a message at the place that it had when it was put there.
 type placed struct {
-	m   *message
-	gen uint32
+	place uint64
+	m     *message
+	gen   uint32
 }
 
 // placeHeap is ready messages by place.
 type placeHeap []placed
 
 func (h placeHeap) Len() int           { return len(h) }
-func (h placeHeap) Less(i, j int) bool { return h[i].m.place < h[j].m.place }
+func (h placeHeap) Less(i, j int) bool { return h[i].place < h[j].place }
 func (h placeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
 func (h *placeHeap) Push(x any)        { *h = append(*h, x.(placed)) }
 func (h *placeHeap) Pop() any {

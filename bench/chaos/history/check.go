@@ -333,7 +333,7 @@ func (c *checker) token(op *operation) {
 		return
 	}
 	for _, e := range fx {
-		if e.Code != "" || e.Duplicate != op.ret.Duplicate || e.Dead != op.ret.Dead {
+		if e.Code != "" || e.Duplicate != op.ret.Duplicate {
 			continue
 		}
 		switch op.call.Op {
@@ -342,10 +342,10 @@ func (c *checker) token(op *operation) {
 				return
 			}
 		case Nack:
-			if e.Millis == op.ret.Millis {
+			if e.Dead == op.ret.Dead && e.Millis == op.ret.Millis {
 				return
 			}
-		default:
+		default: // the answers have no more to say
 			return
 		}
 	}

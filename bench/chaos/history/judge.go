@@ -237,7 +237,7 @@ func (j *judge) ready(m *message, fresh bool) {
 // offer lets a message be the next to go out.
 func (j *judge) offer(m *message) {
 	m.eligible = j.time
-	heap.Push(&m.q.ready[m.priority], placed{m, m.gen})
+	heap.Push(&m.q.ready[m.priority], placed{m.place, m, m.gen})
 }
 
 // leave takes an ended message out of its lane: the one behind it holds it now.

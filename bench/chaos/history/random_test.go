@@ -1,0 +1,135 @@
+package history
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+var storiesFlag = flag.Int("stories", 60, "how many stories TestRandomStories tells")
+
+// ramble lets random things happen on the queues, about so many.
+func (s *story) ramble(rng *rand.Rand, steps int) {
+	queues := []string{"u", "f", "k"}
+	var tokens []string
+	token := func() string { // a recent one, be it good or not
+		if len(tokens) == 0 {
+			return ""
+		}
+		last := tokens[max(0, len(tokens)-6):]
+		return last[rng.IntN(len(last))]
+	}
+	id := func() string {
+		if len(s.ids) == 0 {
+			return ""
+		}
+		last := s.ids[max(0, len(s.ids)-6):]
+		return last[rng.IntN(len(last))]
+	}
+	for n := range steps {
+		q := queues[rng.IntN(len(queues))]
+		switch p := rng.IntN(100); {
+		case p < 25:
+			s.enqueue(q, s.message(rng, q, fmt.Sprintf("%s %d", q, n)))
+		case p < 50:
+			tokens = append(tokens, s.lease(q, 1+rng.Int32N(3))...)
+		case p < 60:
+			if t := token(); t != "" {
+				s.ack(t, []string{"one", "another", ""}[rng.IntN(3)])
+			}
+		case p < 70:
+			if t := token(); t != "" {
+				s.nack(t, rng.IntN(10) == 0)
+			}
+		case p < 77:
+			if t := token(); t != "" {
+				s.release(t)
+			}
+		case p < 81:
+			if t := token(); t != "" {
+				s.extend(t)
+			}
+		case p < 83:
+			if i := id(); i != "" {
+				s.cancel(q, i)
+			}
+		case p < 85:
+			if i := id(); i != "" {
+				s.push("", i, "pushed")
+			}
+		case p < 87:
+			if i := id(); i != "" {
+				s.read(Read, "", i)
+			}
+		case p < 97:
+			s.pass(rng.Int64N(120))
+		default:
+			s.pass(rng.Int64N(2500))
+		}
+	}
+	for range 1000 { // drain
+		s.pass(400)
+		left := false
+		for _, q := range queues {
+			for _, t := range s.lease(q, 1000) {
+				s.ack(t, "drained")
+			}
+			n, _ := s.st.QueueNumber([]byte(q))
+			st := s.st.Stats(n)
+			left = left || st.Ready+st.Leased+st.Scheduled+st.Retrying > 0
+		}
+		if !left {
+			return
+		}
+	}
+	s.t.Error("the queues do not become empty")
+}
+
+func (s *story) message(rng *rand.Rand, q, body string) fsm.Message {
+	m := text(body)
+	if q == "u" {
+		m.Priority = uint8(rng.IntN(10))
+	} else if rng.IntN(3) > 0 {
+		m.Key = []byte{'a' + byte(rng.IntN(3))}
+	}
+	switch rng.IntN(8) {
+	case 0:
+		m = dedup(fmt.Sprint("same ", rng.IntN(3)), fmt.Sprint("key ", rng.IntN(2)))
+	case 1:
+		m.DelayMillis = rng.Int64N(800)
+	case 2:
+		m.TTLMillis = 1 + rng.Int64N(1500)
+	case 3:
+		m.TimeoutMillis = 1 + rng.Int64N(1200)
+	case 4:
+		m.Retry = fsm.RetryPolicy{Kind: fsm.RetryExponential, InitialMillis: rng.Int64N(200), MaxAttempts: 1 + rng.Int32N(4), JitterMillis: rng.Int64N(50)}
+	}
+	return m
+}
+
+// What the state machine does at random is what the judge and Porcupine expect of it.
+func TestRandomStories(t *testing.T) {
+	t.Parallel()
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d (repeat with -seed)", seed)
+	for n := range uint64(*storiesFlag) {
+		s := tell(t)
+		s.queue("u", fsm.OrderUnordered)
+		s.queue("f", fsm.OrderFIFO)
+		s.queue("k", fsm.OrderPerKey)
+		s.ramble(rand.New(rand.NewPCG(seed+n, 1)), 400)
+		h := s.history()
+		r := Check(h, Config{MayBeVacuous: true})
+		o := SecondOpinion(h.Events)
+		if r.Broken() > 0 || len(o.Illegal) > 0 || o.Undecided > 0 {
+			t.Fatalf("seed %d: %d violations, %d undecided\n%s\n%+v", seed+n, r.Broken(), o.Undecided, report(t, r), o.Illegal)
+		}
+		s.st.Close()
+	}
+}
