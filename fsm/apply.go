@@ -78,7 +78,7 @@ func (s *State) applyOp() {
 	case opEnqueue:
 		d.Enqueue(&op.enqueue)
 		s.enqueueBatch(&op.enqueue)
-	case opLease:
+	case opLease, opPull:
 		d.Lease(&op.lease)
 		s.leaseOp(&op.lease)
 	case opAck:

@@ -75,7 +75,6 @@ func (*SetQueue) opNumber() uint8     { return opSetQueue }
 func (*DeleteQueue) opNumber() uint8  { return opDeleteQueue }
 func (*PurgeQueue) opNumber() uint8   { return opPurgeQueue }
 func (*Enqueue) opNumber() uint8      { return opEnqueue }
-func (*Lease) opNumber() uint8        { return opLease }
 func (*Ack) opNumber() uint8          { return opAck }
 func (*Nack) opNumber() uint8         { return opNack }
 func (*Extend) opNumber() uint8       { return opExtend }
@@ -90,7 +89,7 @@ func (*DeadEdit) opNumber() uint8     { return opDeadEdit }
 // opNames are the operations that this build knows.
 var opNames = [256]string{
 	opBootstrap: "Bootstrap", opOpenSession: "OpenSession", opTouchSession: "TouchSession", opCreateQueue: "CreateQueue",
-	opSetQueue: "SetQueue", opDeleteQueue: "DeleteQueue", opPurgeQueue: "PurgeQueue", opEnqueue: "Enqueue", opLease: "Lease",
+	opSetQueue: "SetQueue", opDeleteQueue: "DeleteQueue", opPurgeQueue: "PurgeQueue", opEnqueue: "Enqueue", opLease: "Lease", opPull: "Pull",
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",

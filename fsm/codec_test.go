@@ -57,6 +57,7 @@ func vectors() []vector {
 			Request: req, Queue: q, Consumer: Consumer{Session: MakeID(1, 0, 5, 0), Sub: 1<<32 - 1}, Worker: []byte("h:1:0"),
 			Max: 1000, MaxBytes: 4 << 20, LeaseMillis: 100,
 		}},
+		{"pull", &Lease{Queue: q, Max: 1, Waits: true}},
 		{"lease-negative", &Lease{Queue: q, Max: -1, MaxBytes: -1, LeaseMillis: -1 << 63}},
 		{"ack", &Ack{Token: tok}},
 		{"ack-result", &Ack{

@@ -95,9 +95,13 @@ func (d *Decoder) Enqueue(op *Enqueue) {
 	}
 }
 
-// Lease reads a Lease.
+// Lease reads a Lease, one that waits too.
 func (d *Decoder) Lease(op *Lease) {
-	d.take(opLease)
+	if op.Waits = d.op == opPull; op.Waits {
+		d.take(opPull)
+	} else {
+		d.take(opLease)
+	}
 	d.request(&op.Request)
 	op.Queue = d.bytes()
 	op.Consumer.Session = d.id()
@@ -244,7 +248,7 @@ func (d *Decoder) Skip() {
 		d.PurgeQueue(&s.purge)
 	case opEnqueue:
 		d.Enqueue(&s.enqueue)
-	case opLease:
+	case opLease, opPull:
 		d.Lease(&s.lease)
 	case opAck:
 		d.Ack(&s.ack)
@@ -307,7 +311,7 @@ func (d *Decoder) value() Op {
 		return read(d.PurgeQueue)
 	case opEnqueue:
 		return read(d.Enqueue)
-	case opLease:
+	case opLease, opPull:
 		return read(d.Lease)
 	case opAck:
 		return read(d.Ack)

@@ -107,7 +107,8 @@
 // Ids in one entry are numbered by one counter over messages, leases and sessions: all that is asked of them is that they
 // are unique and rise.
 //
-// A refused request for want of room for its outcome (overloaded, FieldSessions) is the one outcome that is not remembered.
+// Two outcomes are not remembered: the refusal of a request for want of room for its outcome (overloaded, FieldSessions), and that
+// of a lease that waits and found nothing, which is not its answer yet.
 //
 // A ttl that has run out while a message was out decides before anything else when it comes back: the reason is expired, also
 // where the worker said permanent or the attempts were spent.

@@ -24,7 +24,9 @@ func (s *State) leaseOp(op *Lease) {
 	ses := s.openRequest(op.Request)
 	if s.admit(ses, op.Request, 0, &o) {
 		o = s.leaseRun(op)
-		s.rememberLease(ses, op.Request.Number, &o)
+		if op.answers(&o) {
+			s.rememberLease(ses, op.Request.Number, &o)
+		}
 		o.ID = ID{} // the tokens say it
 	} else if o.Code == OK {
 		s.leaseAgain(op, &o)

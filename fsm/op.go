@@ -98,6 +98,9 @@ type (
 		Max         int32 // 1–1000
 		MaxBytes    int64 // of bodies; at least one message is handed out whatever its size
 		LeaseMillis int64 // 0: the queue's
+		// Waits: finding nothing is no answer. It is not remembered, so that the leader can propose the request again when there is
+		// something. In the log it is an operation of its own (see pull.go).
+		Waits bool
 	}
 	// Ack ends a lease with success.
 	Ack struct {

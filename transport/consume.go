@@ -48,7 +48,7 @@ func (c *conn) pull(raw wire.Raw) bool {
 	wait := time.Duration(req.WaitMillis) * time.Millisecond
 	k := c.newCall(raw.Tag, wire.TypeLease, &fsm.Lease{
 		Request: request, Queue: wire.View(req.Queue), Consumer: fsm.Consumer{Session: a.id}, Worker: wire.View(req.Worker),
-		Max: req.Max, MaxBytes: wire.MaxLeaseBytes, LeaseMillis: req.LeaseMillis,
+		Max: req.Max, MaxBytes: wire.MaxLeaseBytes, LeaseMillis: req.LeaseMillis, Waits: true,
 	})
 	k.queue = req.Queue
 	k.Deadline += wait

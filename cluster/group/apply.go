@@ -116,6 +116,9 @@ func (g *Group) settle(f *flight) {
 		default:
 			p := op.p
 			op.p = nil
+			if op.kind == opPull && p != nil && len(leases) == 0 && out[0].Code == fsm.OK && g.waitOn(op.pull) {
+				continue
+			}
 			if len(leases) > 0 && g.orphaned(p) {
 				for j := range leases {
 					d.release(leases[j].Token)

@@ -396,12 +396,27 @@ func (d *dispatcher) dealSub(s *subscription, n int32, buf []byte, f *flight) []
 	return buf
 }
 
+// waitOn has a pull wait again that was given nothing, because what there was expired or was purged in its own entry. False: that
+// is its answer, since its connection has gone, or it was a repeat of a request that has been answered.
+func (g *Group) waitOn(w *pull) bool {
+	d, s := &g.dispatch, w.session
+	if s.conn == nil || g.st.Remembered(w.req) {
+		return false
+	}
+	w.queue = d.hold(w.queue.name)
+	s.pulls[w] = struct{}{}
+	d.enlist(w.queue, &w.waiter)
+	d.mark(w.queue)
+	g.pullUntil(w.until)
+	return true
+}
+
 // dealPull reserves what the pull will find, not all it asks for: later arrivals are for others.
 func (d *dispatcher) dealPull(p *pull, avail int64, f *flight) int64 {
 	q := p.queue // its reference passes to the operation
 	n := min(int64(p.max), avail)
 	q.reserved += n
-	f.ops = append(f.ops, flightOp{kind: opPull, p: p.p, queue: q, max: int32(n)})
+	f.ops = append(f.ops, flightOp{kind: opPull, p: p.p, pull: p, queue: q, max: int32(n)})
 	if dl := p.p.Deadline; dl > 0 && (f.deadline == 0 || dl < f.deadline) {
 		f.deadline = dl
 	}

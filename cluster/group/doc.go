@@ -107,7 +107,8 @@
 //     together always. The proposer takes it once an entry, doors for a subscription or a read.
 //   - 2026-11: entries are not recycled. The log cache and a follower's pipeline hold the bytes for an unknown time.
 //   - 2026-11: a pull's empty answer is given after a leader check and writes nothing: polling does not grow the log. A pull
-//     of a queue that does not exist goes through the log, which says so.
+//     of a queue that does not exist goes through the log, which says so. One whose message expires, or is purged, in the entry
+//     that was to lease it is put back: in the log it is an operation that is not remembered unless it found something.
 //   - 2026-11: a connection without room pauses its subscription for 100 ms. Leasing and giving back would otherwise turn in
 //     the log as fast as entries commit.
 //   - 2026-11: a second connection of a session takes it over and its subscriptions lie dormant until resumed, rather than

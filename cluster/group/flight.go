@@ -26,6 +26,7 @@ type flightOp struct {
 	adds    int32         // messages it is expected to make ready
 	guesses int32         // those of them that may well not come
 	max     int32         // messages reserved for it
+	pull    *pull         // opPull: to go on waiting, if it is given nothing
 	sub     *subscription // opDeal: whose window max is taken from
 	found   bool          // opDeal: it was given something
 	token   fsm.Token     // opRelease

@@ -246,6 +246,7 @@ func TestDeposedLeader(t *testing.T) {
 func leaseOp(s *Session, o Completer, queue string, max int32) *Proposal {
 	op := &fsm.Lease{
 		Queue: []byte(queue), Consumer: fsm.Consumer{Session: s.id}, Worker: []byte("w"), Max: max, MaxBytes: fsm.MaxLeaseBytes,
+		Waits: true,
 	}
 	return &Proposal{Op: fsm.AppendOp(nil, op), Done: o}
 }

@@ -79,3 +79,90 @@ func TestTurnsOfWhatIsDue(t *testing.T) {
 		}
 	}
 }
+
+// A pull whose message ends in the very entry that was to lease it goes on waiting, under the same request, until there is another
+// message or its time is over.
+func TestPullOutlastsItsMessage(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		// lose has a message come and end in the entry that leases it. The proposer is held until what it proposes is there.
+		lose func(t *testing.T, l *node)
+	}{
+		{"purged", func(t *testing.T, l *node) {
+			a, b := l.send(enqueue("q", "gone")), l.send(&fsm.PurgeQueue{Name: []byte("q")})
+			a.wait(t)
+			b.wait(t)
+		}},
+		{"its queue deleted and made again", func(t *testing.T, l *node) {
+			a, b := l.send(enqueue("q", "gone")), l.send(&fsm.DeleteQueue{Name: []byte("q")})
+			c := l.send(&fsm.CreateQueue{Name: []byte("q")})
+			a.wait(t)
+			b.wait(t)
+			c.wait(t)
+		}},
+		{"cancelled", func(t *testing.T, l *node) {
+			op := enqueue("q", "gone")
+			op.Messages[0].TaskID = []byte("t")
+			a, b := l.send(op), l.send(&fsm.Cancel{Queue: []byte("q"), TaskID: []byte("t")})
+			a.wait(t)
+			b.wait(t)
+		}},
+		{"expired", nil},
+	} {
+		for _, end := range []string{"another message", "its time is over"} {
+			t.Run(c.name+", then "+end, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					cl := newCluster(t, 3, nil)
+					defer cl.stop()
+					l := cl.leader()
+					s, _, id := l.attach(t)
+					l.do(t, &fsm.CreateQueue{Name: []byte("q")})
+					hold := func(d time.Duration) {
+						l.g.mu.Lock()
+						l.g.holdUntil = l.g.clock.Mono() + d
+						l.g.mu.Unlock()
+					}
+					req := fsm.Request{Session: id, Number: 1, Low: 1}
+					op := &fsm.Lease{
+						Request: req, Queue: []byte("q"), Consumer: fsm.Consumer{Session: id}, Max: 3, MaxBytes: fsm.MaxLeaseBytes, Waits: true,
+					}
+					pull, began := newOne(), time.Now()
+					start := func() { s.Lease(&Proposal{Op: fsm.AppendOp(nil, op), Done: pull}, "q", req, 20*time.Second) }
+					if c.lose != nil {
+						start()
+						hold(100 * time.Millisecond)
+						c.lose(t, l)
+					} else { // it is there, and its time is over in the entry that was to lease it
+						m := enqueue("q", "gone")
+						m.Messages[0].TTLMillis = 50
+						l.do(t, m)
+						hold(200 * time.Millisecond)
+						start()
+					}
+					pass(5 * time.Second)
+					if len(pull.end) > 0 {
+						t.Fatalf("the pull is over: %+v, want it to wait", pull.wait(t))
+					}
+					if end == "another message" {
+						l.do(t, enqueue("q", "real"))
+						if a := pull.wait(t); len(a.got) != 1 || a.got[0].body != "real" {
+							t.Fatalf("the pull got %+v, want what was enqueued", a)
+						}
+						again := newOne() // and the same request has the same answer
+						s.Lease(&Proposal{Op: fsm.AppendOp(nil, op), Done: again}, "q", req, time.Minute)
+						if a := again.wait(t); len(a.got) != 1 || a.got[0].body != "real" {
+							t.Fatalf("the same request got %+v, want its first answer", a)
+						}
+						return
+					}
+					if a := pull.wait(t); a.err != nil || len(a.got) != 0 || a.out[0].Code != fsm.OK {
+						t.Fatalf("got %+v, want nothing", a)
+					}
+					if d := time.Since(began); d < 20*time.Second || d > 21*time.Second {
+						t.Errorf("it waited for %v, want 20 s", d)
+					}
+				})
+			})
+		}
+	}
+}

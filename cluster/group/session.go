@@ -84,6 +84,7 @@ type pull struct {
 	p       *Proposal
 	session *Session
 	queue   *queue
+	req     fsm.Request
 	max     int32
 	until   time.Duration // on Clock.Mono
 }
@@ -393,9 +394,9 @@ func (s *Session) reconcile(st *fsm.State, c *subscription, started, held []fsm.
 	return lost
 }
 
-// Lease is a pull: p holds an encoded fsm.Lease of Consumer{session, 0}, whose request is req. It is proposed when the
+// Lease is a pull: p holds an encoded fsm.Lease of Consumer{session, 0}, one that Waits, whose request is req. It is proposed when the
 // queue has ready messages for it (or at once, if the state remembers the request or does not know the queue); after wait
-// it is completed with one outcome, OK, that leases nothing. Leases made for a connection that has gone meanwhile are
+// it is completed with one outcome, OK, that leases nothing. Where what there was ends in the same entry, it goes on waiting. Leases made for a connection that has gone meanwhile are
 // given back.
 func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait time.Duration) {
 	g := s.g
@@ -418,7 +419,7 @@ func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait tim
 		err = errPulls
 	default:
 		now := g.clock.Mono()
-		w := &pull{p: p, session: s, queue: d.hold(queueName), max: op.Max, until: now + max(wait, 0)}
+		w := &pull{p: p, session: s, queue: d.hold(queueName), req: req, max: op.Max, until: now + max(wait, 0)}
 		if p.Deadline > 0 {
 			w.until = min(w.until, p.Deadline)
 		}
@@ -451,7 +452,7 @@ func (g *Group) refuse(p *Proposal, err *Error) {
 func decodeLease(op []byte, into *fsm.Lease) *Error {
 	var dec fsm.Decoder
 	data := append(fsm.AppendEntryHeader(make([]byte, 0, fsm.EntryHeaderSize+len(op)), 0, 0), op...)
-	if dec.Reset(data) != nil || !dec.Next() || dec.Op() != opLease {
+	if dec.Reset(data) != nil || !dec.Next() || dec.Op() != opLease && dec.Op() != opPullNumber {
 		return errEncoding
 	}
 	dec.Lease(into)
@@ -461,4 +462,4 @@ func decodeLease(op []byte, into *fsm.Lease) *Error {
 	return nil
 }
 
-var opLease = opNumber(&fsm.Lease{})
+var opLease, opPullNumber = opNumber(&fsm.Lease{}), opNumber(&fsm.Lease{Waits: true})

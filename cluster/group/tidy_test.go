@@ -10,14 +10,14 @@ import (
 )
 
 // held is what the leader's state accounts for.
-func (n *node) held() (bytes int64, m fsm.Memory) {
-	n.g.mu.Lock()
-	defer n.g.mu.Unlock()
-	return accounted(n.g.st), n.g.st.Memory()
+func (nd *node) held() (bytes int64, m fsm.Memory) {
+	nd.g.mu.Lock()
+	defer nd.g.mu.Unlock()
+	return accounted(nd.g.st), nd.g.st.Memory()
 }
 
 // fill enqueues n small messages with dedup keys.
-func (n *node) fill(t *testing.T, many int) {
+func (nd *node) fill(t *testing.T, many int) {
 	t.Helper()
 	body := []byte(strings.Repeat("x", 400))
 	for i := 0; i < many; i += 500 {
@@ -26,7 +26,7 @@ func (n *node) fill(t *testing.T, many int) {
 			m := fsm.Message{Body: body, HasDedup: true, DedupKey: fsm.HashDedup(fmt.Append(nil, i+j))}
 			op.Messages = append(op.Messages, m)
 		}
-		n.do(t, op)
+		nd.do(t, op)
 	}
 }
 
