@@ -14,6 +14,7 @@ func (m *Model) die(q *queue, x *message, reason fsm.DeadReason) {
 	x.state, x.reason, x.failedAt, x.due = fsm.StateDead, reason, m.t, 0
 	q.dead = append(q.dead, x)
 	m.taskEnded(q, x.id, x.task)
+	m.settle(x.id, settledDead, x.body)
 	q.stats.Died++
 	q.stats.DiedByReason[reason]++
 }

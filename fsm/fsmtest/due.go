@@ -149,6 +149,7 @@ func (m *Model) reclaim() {
 			ended = append(ended, endedRecord{3, s.touched + sessionIdle, s.id.Index()<<20 | uint64(s.id.Offset()), func() { m.sessions = remove(m.sessions, s) }})
 		}
 	}
+	ended = append(ended, m.endedTables()...)
 	sort.SliceStable(ended, func(i, j int) bool {
 		a, b := ended[i], ended[j]
 		if a.table != b.table {
@@ -184,4 +185,26 @@ func remove[T comparable](list []T, x T) []T {
 		}
 	}
 	return list
+}
+
+// endedTables lists what is over in the tables of the group; they come after those of the queues.
+func (m *Model) endedTables() (ended []endedRecord) {
+	for _, r := range m.kv.records {
+		if m.ended(r.end) {
+			table := 5
+			if r.deleted {
+				table = 6
+			}
+			ended = append(ended, endedRecord{table, r.end, r.rev, func() { m.kvReclaim(r) }})
+		}
+	}
+	for _, b := range m.batches {
+		if m.batchOver(b) {
+			ended = append(ended, endedRecord{7, b.end(), b.id.Index()<<20 | uint64(b.id.Offset()), func() {
+				m.sometimes("batch: is forgotten")
+				m.batches = remove(m.batches, b)
+			}})
+		}
+	}
+	return ended
 }

@@ -36,6 +36,8 @@ func (m *Model) checkMessage(x *fsm.Message) fsm.Field {
 		return fsm.FieldHeaders
 	case !validRetry(retryWithDefaults(x.Retry)):
 		return fsm.FieldRetry
+	case !validKeys(x.Keys):
+		return fsm.FieldKVKeys
 	case x.DueAt > m.t+maxDelay:
 		return fsm.FieldDelay
 	}
@@ -87,12 +89,17 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 	}
 	y := newMessage(q, x)
-	if o := first(q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
+	if o := first(m.checkHook(x), q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
 		return o
 	}
 	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
 	}
+	return fsm.Outcome{ID: m.accept(q, x, y)}
+}
+
+// accept adds a message that nothing keeps out any more.
+func (m *Model) accept(q *queue, x *fsm.Message, y *message) fsm.ID {
 	y.id = m.newID()
 	y.original, y.originalEnqueuedAt = y.id, m.t
 	if y.task == "" {
@@ -105,13 +112,14 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 	m.begin(q, y, due)
 	q.messages = append(q.messages, y)
 	q.stats.Enqueued++
+	m.hookOn(y.id, x)
 	if x.HasDedup {
 		q.dedup = append(q.dedup, &dedupKey{
 			seq: m.newSeq(), key: x.DedupKey, content: x.DedupContent, first: y.id,
 			end: m.t + q.options.DedupWindowMillis,
 		})
 	}
-	return fsm.Outcome{ID: y.id}
+	return y.id
 }
 
 // full says which of a queue's tables refuses new work.
@@ -163,7 +171,7 @@ func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome 
 // taskHolder is the message that a task id names, while the task is live, dead or remembered.
 func (m *Model) taskHolder(q *queue, task string) (fsm.ID, bool) {
 	for _, x := range q.messages {
-		if x.task == task {
+		if x.task == task && !x.cancelled {
 			return x.id, true
 		}
 	}

@@ -23,6 +23,7 @@ type Generator struct {
 	crowd    bool // batches large enough that more than 1,024 moves are due at once
 	heavy    bool // bodies of about a megabyte
 	focus    int  // when not 0, few messages live long: of 100 answers to a lease, so many are releases, the rest nacks
+	extra    extras
 	sessions []*genSession
 	tokens   []fsm.Token // of past leases, newest last
 	ids      []fsm.ID    // of past messages, newest last
@@ -62,6 +63,7 @@ func NewGenerator(seed uint64, model *Model) *Generator {
 	if !g.crowd && !g.heavy && g.chance(20) {
 		g.focus = pick(g, 10, 50, 97)
 	}
+	g.drawExtras()
 	switch g.rng.IntN(4) {
 	case 0:
 		g.index = 1<<32 - uint64(g.rng.IntN(50))
@@ -126,6 +128,8 @@ func (g *Generator) Saw(e fsm.Entry, fx *fsm.Effects) {
 			}
 			if _, ok := op.(*fsm.OpenSession); ok {
 				g.sessions = keepLast(append(g.sessions, &genSession{id: o.ID, next: uint64(g.rng.IntN(3)), leases: map[uint64]bool{}}), 8)
+			} else if _, ok := op.(*fsm.BatchCreate); ok {
+				g.extra.batches = keepLast(append(g.extra.batches, o.ID), 6)
 			} else {
 				g.ids = keepLast(append(g.ids, o.ID), past)
 			}
@@ -196,6 +200,7 @@ func (g *Generator) someEnd() (int64, bool) {
 	for _, s := range g.model.sessions {
 		ends = append(ends, s.touched+sessionIdle)
 	}
+	ends = append(ends, g.tableEnds()...)
 	if len(ends) == 0 {
 		return 0, false
 	}
@@ -264,6 +269,9 @@ func (g *Generator) op() fsm.Op {
 
 // freshOp draws a new operation; requested says that it carries a request id.
 func (g *Generator) freshOp() (op fsm.Op, requested bool) {
+	if op, requested, ok := g.extraOp(); ok {
+		return op, requested
+	}
 	p := g.rng.IntN(1000)
 	if g.focus > 0 && p < 700 && g.live() > 2 {
 		switch {

@@ -128,7 +128,10 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 	}
 	x := h.message
 	if h.record != nil {
-		return refuse(fsm.LeaseLost, fsm.FieldToken)
+		return afterEnd(h.record)
+	}
+	if x.cancelled {
+		return m.leaseOfCancelled(h.queue, x, false)
 	}
 	if op.DelayMillis < -1 || op.DelayMillis > maxDelay {
 		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
@@ -151,6 +154,11 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 
 // expire ends a lease whose deadline has passed.
 func (m *Model) expire(q *queue, x *message) {
+	if x.cancelled {
+		m.sometimes("cancel: the lease runs out")
+		m.leaseOfCancelled(q, x, true)
+		return
+	}
 	q.stats.Expired++
 	m.leaseEnded(x, true)
 	x.end = leaseExpired
@@ -208,7 +216,10 @@ func (m *Model) extend(op *fsm.Extend) fsm.Outcome {
 		return o
 	}
 	if h.record != nil {
-		return refuse(fsm.LeaseLost, fsm.FieldToken)
+		return afterEnd(h.record)
+	}
+	if h.message.cancelled {
+		return fsm.Outcome{Code: fsm.Cancelled, Field: fsm.FieldToken, Cancelled: true}
 	}
 	if op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease) {
 		return refuse(fsm.InvalidArgument, fsm.FieldLease)
@@ -231,7 +242,10 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 	}
 	x := h.message
 	if h.record != nil {
-		return refuse(fsm.LeaseLost, fsm.FieldToken)
+		return afterEnd(h.record)
+	}
+	if x.cancelled {
+		return m.leaseOfCancelled(h.queue, x, false)
 	}
 	if x.end == leaseReleased {
 		return x.answer

@@ -43,11 +43,21 @@ type Model struct {
 	queues   []*queue
 	sessions []*session
 
+	hooks       []*hook // in the order of their messages
+	sweeping    bool    // messages have been purged whose hooks are still to be ended
+	swept       fsm.ID  // the last message whose hook the sweep has looked at
+	kv          kv
+	batches     []*msgBatch
+	schedules   []*schedule
+	generations uint64 // the last one given to a schedule
+
 	// Of the entry in hand.
-	offset uint32
-	fx     *fsm.Effects
-	op     int32
-	seen   *Coverage // over all entries; no part of the state
+	offset   uint32
+	fx       *fsm.Effects
+	op       int32
+	recorded []string    // queues in which results were recorded
+	complete []*msgBatch // by the step in hand
+	seen     *Coverage   // over all entries; no part of the state
 }
 
 // queue is one queue with all that belongs to it.
@@ -64,6 +74,7 @@ type queue struct {
 // Counters are a queue's totals, which only grow.
 type Counters struct {
 	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, DeadDropped, TombstonesDropped int64
+	Cancelled, Rescheduled                                                                       int64
 	DiedByReason                                                                                 [6]int64
 	LeaseMillisSum                                                                               int64
 }
@@ -117,6 +128,8 @@ type message struct {
 	lastError []byte
 	history   []fsm.Attempt
 
+	cancelled bool // and out: it is there for its lease alone
+
 	reason   fsm.DeadReason
 	failedAt int64
 	over     bool // its retention had passed when the queue's options changed
@@ -133,6 +146,7 @@ type record struct {
 	end       int64
 	hasResult bool
 	pushed    bool // by push_result, not by an ack
+	cancelled bool
 
 	kind, contentType, worker string
 	output                    []byte
@@ -170,7 +184,7 @@ func (m *Model) leaseNow() int64 { return m.t - m.shift }
 // unused), Ended, More. The answer is the caller's to keep.
 func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.index = index
-	m.offset = 0
+	m.offset, m.recorded = 0, nil
 	m.fx = &fsm.Effects{Index: index}
 
 	t := max(m.t, e.Now)
@@ -178,16 +192,19 @@ func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.t = t
 
 	for i := 0; i < maxMoves && m.move(); i++ {
+		m.callbacks()
 	}
 	for i, op := range e.Ops {
 		m.op = int32(i)
 		m.fx.Outcomes = append(m.fx.Outcomes, m.do(op)...)
+		m.callbacks()
 		m.fx.OpEnd = append(m.fx.OpEnd, int32(len(m.fx.Outcomes)))
 	}
+	m.sweep()
 	m.reclaim()
 
 	_, kind := m.nextMove()
-	m.fx.More = kind != moveNone
+	m.fx.More = kind != moveNone || m.sweeping
 	m.seen.answered(e, m.fx)
 	m.fx.Time = m.t
 	return m.fx
@@ -239,7 +256,54 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 		m.fx.Checkpoints = append(m.fx.Checkpoints, op.Nonce)
 		return one(fsm.Outcome{})
 	}
+	return m.doMore(op)
+}
+
+// doMore applies one operation of those that the first ones do not need.
+func (m *Model) doMore(op fsm.Op) []fsm.Outcome {
+	switch op := op.(type) {
+	case *fsm.Cancel:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.cancel(op) })
+	case *fsm.Reschedule:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.reschedule(op) })
+	case *fsm.KVDelete:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.kvDelete(op) })
+	case *fsm.BatchCreate:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.batchCreate(op) })
+	case *fsm.BatchSeal:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.batchSeal(op) })
+	case *fsm.CreateSchedule:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.createSchedule(op) })
+	case *fsm.SetSchedule:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.setSchedule(op) })
+	case *fsm.DeleteSchedule:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.deleteSchedule(op) })
+	case *fsm.FireSchedule:
+		return one(m.fireSchedule(op))
+	}
 	panic("fsmtest: unknown operation")
+}
+
+// cloneTables copies from the other one what clone needs besides queues and sessions.
+func (m *Model) cloneTables(other *Model) {
+	m.hooks, m.batches, m.schedules, m.complete = nil, nil, nil, nil
+	for _, h := range other.hooks {
+		c := *h
+		m.hooks = append(m.hooks, &c)
+	}
+	for _, b := range other.batches {
+		c := *b
+		m.batches = append(m.batches, &c)
+	}
+	for _, s := range other.schedules {
+		c := *s
+		m.schedules = append(m.schedules, &c)
+	}
+	m.kv.records = nil
+	for _, r := range other.kv.records {
+		c := *r
+		m.kv.records = append(m.kv.records, &c)
+	}
 }
 
 func one(o fsm.Outcome) []fsm.Outcome { return []fsm.Outcome{o} }
@@ -291,6 +355,7 @@ func (m *Model) clone() *Model {
 		}
 		c.queues = append(c.queues, &qc)
 	}
+	c.cloneTables(m)
 	c.sessions = nil
 	for _, s := range m.sessions {
 		c.sessions = append(c.sessions, s.clone())

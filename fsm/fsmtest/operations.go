@@ -85,6 +85,7 @@ func (g *Generator) message() fsm.Message {
 	if g.chance(20) {
 		x.Retry = g.policy()
 	}
+	g.hooked(&x)
 	if g.chance(4) {
 		g.spoil(&x)
 	}

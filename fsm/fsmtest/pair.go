@@ -64,7 +64,7 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	for i := range data {
 		data[i] = 0xEE
 	}
-	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want, was), p.compareDeliveries())
+	return want, errors.Join(p.compareEffects(e, want, &p.fx), p.compareWakes(want, was), p.compareDeliveries(), p.compareTold(want))
 }
 
 // compareEffects compares the answers to one entry.

@@ -49,7 +49,7 @@ func (p *Pair) CompareQueries() error {
 	if got := (counts{mem.Messages, mem.Dead, mem.Results, mem.Tombstones, mem.DedupKeys, mem.Sessions, mem.RequestOutcomes, mem.Queues, mem.Lanes}); want != got {
 		fail("memory: want %+v, got %+v", want, got)
 	}
-	errs = append(errs, p.compareSessions())
+	errs = append(errs, p.compareSessions(), p.compareTables())
 	return errors.Join(errs...)
 }
 
@@ -133,6 +133,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 			errs = append(errs, p.compareTask("", idText(r.message)), p.compareTask(name, idText(r.message)), p.compareTask("", idText(r.original)))
 		}
 	}
+	errs = append(errs, p.compareResults(name, n))
 	for i := range 12 {
 		errs = append(errs, p.compareTask(name, fmt.Sprintf("task-%d", i)))
 	}
@@ -259,7 +260,7 @@ func (p *Pair) compareTask(queue, task string) error {
 		return fmt.Errorf("task %q of %q: want found %v (state %d), got %v (state %d)", task, queue, wantFound, want.State, found, got.State)
 	}
 	if found {
-		if want.State == fsm.StateDone {
+		if want.State == fsm.StateDone || want.State == fsm.StateCancelled {
 			got = fsm.Info{ID: got.ID, Queue: got.Queue, TaskID: got.TaskID, State: got.State}
 			want.TaskID, got.TaskID = nil, nil // a tombstone keeps only its hash
 		}

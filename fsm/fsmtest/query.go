@@ -44,6 +44,7 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 	c := q.stats
 	s.Enqueued, s.Acked, s.Nacked, s.Expired, s.Died = c.Enqueued, c.Acked, c.Nacked, c.Expired, c.Died
 	s.Duplicates, s.Redriven, s.DeadDropped, s.TombstonesDropped = c.Duplicates, c.Redriven, c.DeadDropped, c.TombstonesDropped
+	s.Cancelled, s.Rescheduled = c.Cancelled, c.Rescheduled
 	s.DiedByReason, s.LeaseMillisSum = c.DiedByReason, c.LeaseMillisSum
 	return s, true
 }
@@ -129,7 +130,7 @@ type names struct {
 // find is a queue's first live message, dead letter, result or tombstone, in this order, that is the one sought.
 func (m *Model) find(q *queue, is func(names) bool) (*message, *record) {
 	for _, x := range q.messages {
-		if is(names{x.id, x.original, x.task}) {
+		if is(names{x.id, x.original, x.task}) && !x.cancelled {
 			return x, nil
 		}
 	}
@@ -158,7 +159,11 @@ func (m *Model) Task(name, task string) (fsm.Info, bool) {
 	case x != nil:
 		return m.info(q, x), true
 	case r != nil:
-		return fsm.Info{ID: r.message, Queue: q.name, TaskID: []byte(r.task), State: fsm.StateDone}, true
+		in := fsm.Info{ID: r.message, Queue: q.name, TaskID: []byte(r.task), State: fsm.StateDone}
+		if r.cancelled {
+			in.State = fsm.StateCancelled
+		}
+		return in, true
 	}
 	return fsm.Info{}, false
 }
@@ -172,15 +177,20 @@ func (m *Model) Result(name, task string) (res fsm.RecordedResult, found, hasRes
 	if r == nil || !r.hasResult {
 		return res, x != nil || r != nil, false
 	}
-	res = fsm.RecordedResult{
+	return r.recorded(q.name), true, true
+}
+
+// recorded is a result as it is read.
+func (r *record) recorded(queue string) fsm.RecordedResult {
+	res := fsm.RecordedResult{
 		Message: r.message, TaskID: []byte(r.task), Kind: []byte(r.kind), ContentType: []byte(r.contentType),
-		Output: r.output, Worker: []byte(r.worker), Queue: q.name,
+		Output: r.output, Worker: []byte(r.worker), Queue: queue,
 		Attempts: r.attempts, DurationMillis: r.duration, RecordedAt: r.at, EndsAt: r.end, Seq: r.nth,
 	}
 	if r.contentType == "" {
 		res.ContentType = []byte(defaultContentType)
 	}
-	return res, true, true
+	return res
 }
 
 // Live lists a queue's live messages in one state: ready ones as they will be served, others by id.
@@ -191,7 +201,7 @@ func (m *Model) Live(name string, state fsm.MessageState) []fsm.Info {
 	}
 	var list []*message
 	for _, x := range q.messages {
-		if x.state == state {
+		if x.state == state && !x.cancelled {
 			list = append(list, x)
 		}
 	}

@@ -139,6 +139,7 @@ func (m *Model) deleteQueue(op *fsm.DeleteQueue) fsm.Outcome {
 		}
 	}
 	m.queues = remove(m.queues, q)
+	m.sweepLater()
 	return fsm.Outcome{Count: int64(len(q.messages) + len(q.dead))}
 }
 
@@ -156,5 +157,6 @@ func (m *Model) purgeQueue(op *fsm.PurgeQueue) fsm.Outcome {
 	}
 	n := len(q.messages) - len(stay)
 	q.messages = stay
+	m.sweepLater()
 	return fsm.Outcome{Count: int64(n)}
 }

@@ -64,6 +64,9 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	x := h.message
+	if x.cancelled {
+		return m.leaseOfCancelled(h.queue, x, false)
+	}
 	if x.end == leaseNacked {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
@@ -82,6 +85,7 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	h.queue.stats.Acked++
 	h.queue.stats.LeaseMillisSum += m.t - x.leasedAt
 	h.queue.messages = remove(h.queue.messages, x)
+	m.settle(x.id, settledDone, nil)
 	if r := m.resultOfTask(h.queue, x.task); r != nil {
 		if r.message == x.id {
 			r.lease = x.lease
@@ -103,6 +107,9 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 
 // ackAgain answers an ack for a task that is done.
 func ackAgain(r *record, op *fsm.Ack) fsm.Outcome {
+	if r.cancelled {
+		return refuse(fsm.Cancelled, fsm.FieldToken)
+	}
 	if r.pushed {
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
@@ -161,6 +168,7 @@ func (m *Model) remember(q *queue, r *record) {
 		r.end = m.t + q.options.ResultTTLMillis
 		m.results++
 		r.nth = m.results
+		m.recorded = append(m.recorded, q.name)
 	}
 	q.records = append(q.records, r)
 	m.taskEnded(q, r.message, r.task)
@@ -217,6 +225,8 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	switch {
 	case done != nil && done.hasResult:
 		return fsm.Outcome{Duplicate: true, ID: done.message, HasResult: true, Task: done.message}
+	case done != nil && done.cancelled:
+		return refuse(fsm.Cancelled, fsm.FieldTaskID)
 	case done != nil:
 		return fsm.Outcome{Duplicate: true, ID: done.message} // done without a result: too late for one
 	case x == nil && q.resultBytes() >= q.options.MaxResultsBytes:
@@ -237,6 +247,7 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 		}
 		if x.state != fsm.StateLeased && x.state != fsm.StateDead {
 			q.messages = remove(q.messages, x)
+			m.settle(x.id, settledDone, nil)
 		}
 	}
 	m.remember(q, r)

@@ -64,6 +64,7 @@ func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func
 	if r.Session.IsZero() {
 		for i := 0; i < n; i++ {
 			out = append(out, run(i))
+			m.callbacks()
 		}
 		return out
 	}
@@ -99,6 +100,7 @@ func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func
 		}
 		before := m.offset
 		o := run(i)
+		m.callbacks()
 		was := remembered{outcome: o}
 		if o.HasResult {
 			was.outcome.Task = o.ID // an outcome is remembered with one id, which finds the result too
@@ -121,7 +123,7 @@ func (m *Model) again(was remembered, consumer *fsm.Consumer) fsm.Outcome {
 		position := fsm.ID{Hi: was.first.Hi, Lo: was.first.Lo + i}
 		for _, q := range m.queues {
 			for _, x := range q.messages {
-				if x.state == fsm.StateLeased && x.lease == position && x.consumer == *consumer {
+				if x.state == fsm.StateLeased && x.lease == position && x.consumer == *consumer && !x.cancelled {
 					m.handOut(x)
 					o.LeaseCount++
 				}
