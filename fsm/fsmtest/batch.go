@@ -55,17 +55,22 @@ func (m *Model) batchCreate(op *fsm.BatchCreate) fsm.Outcome {
 	switch {
 	case !validQueueName(string(op.Queue)):
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
-	case len(c.TaskID) > 0, c.HasDedup, len(c.Keys) > 0, !c.Batch.IsZero(), len(c.Headers) > 64-5:
-		return refuse(fsm.InvalidArgument, fsm.FieldCallback)
-	case len(c.Body) > maxCallbackBytes:
-		return fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldCallback, Limit: maxCallbackBytes}
 	}
 	if f := m.checkMessage(c); f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
+	switch {
+	case len(c.Body) > maxCallbackBytes:
+		return fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldCallback, Limit: maxCallbackBytes}
+	case len(c.TaskID) > 0, c.HasDedup, len(c.Keys) > 0, !c.Batch.IsZero(), len(c.Headers) > 64-5:
+		return refuse(fsm.InvalidArgument, fsm.FieldCallback)
+	}
 	q := m.queue(string(op.Queue))
 	if q == nil && !op.AutoCreate {
 		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	if q != nil && q.options.Ordering != fsm.OrderUnordered && c.Priority != defaultPriority {
+		return refuse(fsm.InvalidArgument, fsm.FieldPriority)
 	}
 	if len(m.batches) >= maxBatches {
 		return fsm.Outcome{Code: fsm.Overloaded, Field: fsm.FieldBatches, Limit: maxBatches}
@@ -128,6 +133,9 @@ func (m *Model) callbacks() {
 			q = m.newQueue(b.queue, withDefaults(fsm.QueueOptions{}))
 		}
 		c := b.callback
+		if q.options.Ordering != fsm.OrderUnordered {
+			c.Priority = defaultPriority // the order knows no other
+		}
 		c.Headers = append([]fsm.Header(nil), c.Headers...)
 		for _, h := range []struct {
 			name  string

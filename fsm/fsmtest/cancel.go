@@ -34,16 +34,22 @@ func (m *Model) cancel(op *fsm.Cancel) fsm.Outcome {
 		return o
 	case done != nil && done.cancelled:
 		m.sometimes("cancel: again")
-		return fsm.Outcome{Duplicate: true, ID: done.message}
+		o := fsm.Outcome{Duplicate: true, ID: done.message}
+		for _, x := range q.messages {
+			if x.id == done.message {
+				o.Count = 1
+			}
+		}
+		return o
 	case done != nil:
 		m.sometimes("cancel: of a done task")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: done.message}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case x.state == fsm.StateDead:
 		m.sometimes("cancel: of a dead task")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: x.id}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case m.resultOfTask(q, x.task) != nil:
 		m.sometimes("cancel: of one with a pushed result that goes on")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: x.id}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	}
 	o = fsm.Outcome{ID: x.id}
 	switch x.state {

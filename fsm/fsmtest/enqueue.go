@@ -89,11 +89,14 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 	}
 	y := newMessage(q, x)
-	if o := first(m.checkHook(x), q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
+	if o := first(q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
 		return o
 	}
 	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
+	}
+	if o := m.checkHook(x); o.Code != fsm.OK {
+		return o
 	}
 	return fsm.Outcome{ID: m.accept(q, x, y)}
 }
@@ -162,7 +165,7 @@ func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome 
 	if x != nil {
 		r = m.resultOfTask(q, x.task)
 	}
-	if r != nil && r.hasResult {
+	if r != nil && r.hasResult && (x != nil || !r.message.IsZero()) { // one of a task never seen is not told by an id
 		o.HasResult, o.Task = true, r.message
 	}
 	return o

@@ -1,6 +1,8 @@
 package fsmtest
 
 import (
+	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/quorate/quorate/fsm"
@@ -157,7 +159,9 @@ func (g *Generator) kvKey() []byte {
 func (g *Generator) hooked(x *fsm.Message) {
 	if g.chance(g.extra.keys) {
 		for n := 1 + g.rng.IntN(3); n > 0; n-- {
-			x.Keys = append(x.Keys, g.kvKey())
+			if k := g.kvKey(); g.chance(3) || !slices.ContainsFunc(x.Keys, func(other []byte) bool { return bytes.Equal(k, other) }) {
+				x.Keys = append(x.Keys, k)
+			}
 		}
 		if g.chance(3) {
 			x.Keys = nil

@@ -201,8 +201,8 @@ func (m *Model) KVStats() fsm.KVStats {
 
 // validKeys judges keys_if_undelivered.
 func validKeys(keys [][]byte) bool {
-	for _, k := range keys {
-		if !validKVKey(k) {
+	for i, k := range keys {
+		if !validKVKey(k) || slices.ContainsFunc(keys[:i], func(other []byte) bool { return bytes.Equal(k, other) }) {
 			return false
 		}
 	}

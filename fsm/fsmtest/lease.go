@@ -156,6 +156,7 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 func (m *Model) expire(q *queue, x *message) {
 	if x.cancelled {
 		m.sometimes("cancel: the lease runs out")
+		q.stats.Expired++
 		m.leaseOfCancelled(q, x, true)
 		return
 	}
@@ -219,7 +220,7 @@ func (m *Model) extend(op *fsm.Extend) fsm.Outcome {
 		return afterEnd(h.record)
 	}
 	if h.message.cancelled {
-		return fsm.Outcome{Code: fsm.Cancelled, Field: fsm.FieldToken, Cancelled: true}
+		return refuse(fsm.Cancelled, fsm.FieldToken)
 	}
 	if op.LeaseMillis != 0 && !within(op.LeaseMillis, minLease, maxLease) {
 		return refuse(fsm.InvalidArgument, fsm.FieldLease)

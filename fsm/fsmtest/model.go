@@ -55,7 +55,7 @@ type Model struct {
 	offset   uint32
 	fx       *fsm.Effects
 	op       int32
-	recorded []string    // queues in which results were recorded
+	recorded []*queue    // queues in which results were recorded
 	complete []*msgBatch // by the step in hand
 	seen     *Coverage   // over all entries; no part of the state
 }
@@ -88,6 +88,7 @@ const (
 	leaseExpired
 	leaseNacked
 	leaseReleased
+	leaseVoid // the body was replaced since: whoever had it, the work is not done
 )
 
 // message is a live message or a dead letter.

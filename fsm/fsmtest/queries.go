@@ -73,7 +73,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 	// What the model does not keep.
 	want.Refused, want.OldestEnqueuedAt = got.Refused, got.OldestEnqueuedAt
 	if !reflect.DeepEqual(want, got) {
-		fail("stats:\n  want %+v\n  got  %+v", want, got)
+		fail("stats:%s", fieldDiff(want, got))
 	}
 	if live := want.Ready + want.Scheduled + want.Retrying + want.Leased; live == 0 && (got.Bytes != 0 || got.OldestEnqueuedAt != 0) {
 		fail("empty, but bytes %d and oldest %d", got.Bytes, got.OldestEnqueuedAt)

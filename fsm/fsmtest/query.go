@@ -83,6 +83,9 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 	if x.state == fsm.StateLeased {
 		in.Deadline = x.deadline + m.shift
 	}
+	if x.cancelled {
+		in.State = fsm.StateCancelled
+	}
 	if x.state == fsm.StateDead {
 		in.EndedAt = x.failedAt
 	}
@@ -201,7 +204,7 @@ func (m *Model) Live(name string, state fsm.MessageState) []fsm.Info {
 	}
 	var list []*message
 	for _, x := range q.messages {
-		if x.state == state && !x.cancelled {
+		if x.state == state {
 			list = append(list, x)
 		}
 	}

@@ -32,28 +32,25 @@ func (x *message) replaceBody(op *fsm.Reschedule) {
 
 // reschedule gives a task that waits another time, another body, or both.
 func (m *Model) reschedule(op *fsm.Reschedule) fsm.Outcome {
-	q, x, done, o := m.byTask(op.Queue, op.TaskID)
-	if o.Code == fsm.InvalidArgument {
-		return o
-	}
 	if f := m.checkReschedule(op); f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
+	q, x, done, o := m.byTask(op.Queue, op.TaskID)
 	switch {
 	case o.Code != fsm.OK:
 		return o
 	case done != nil:
 		m.sometimes("reschedule: of a task that has ended")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: done.message}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case x.state == fsm.StateDead:
 		m.sometimes("reschedule: of a dead task")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: x.id}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case x.state == fsm.StateLeased:
 		m.sometimes("reschedule: of one that is out")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: x.id}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case m.resultOfTask(q, x.task) != nil:
 		m.sometimes("reschedule: of one with a pushed result that goes on")
-		return fsm.Outcome{Code: fsm.FailedPrecondition, Field: fsm.FieldTaskID, ID: x.id}
+		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	}
 	if y := *x; op.HasBody {
 		y.replaceBody(op)
@@ -81,12 +78,14 @@ func (m *Model) reschedule(op *fsm.Reschedule) fsm.Outcome {
 		due = op.Time
 	}
 	if op.HasBody {
-		if x.end != neverLeased {
+		if x.end != neverLeased && x.end != leaseVoid {
 			m.sometimes("reschedule: a body that voids a token")
 		}
 		x.replaceBody(op)
 		// A late ack would end work that nobody has done.
-		x.end, x.lease = neverLeased, fsm.ID{}
+		if x.end != neverLeased {
+			x.end = leaseVoid
+		}
 	}
 	q.stats.Rescheduled++
 	if due > m.t {

@@ -67,7 +67,7 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	if x.cancelled {
 		return m.leaseOfCancelled(h.queue, x, false)
 	}
-	if x.end == leaseNacked {
+	if x.end == leaseNacked || x.end == leaseVoid {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
 	if f := checkResult(op.Result); op.HasResult && f != fsm.FieldNone {
@@ -168,7 +168,7 @@ func (m *Model) remember(q *queue, r *record) {
 		r.end = m.t + q.options.ResultTTLMillis
 		m.results++
 		r.nth = m.results
-		m.recorded = append(m.recorded, q.name)
+		m.recorded = append(m.recorded, q)
 	}
 	q.records = append(q.records, r)
 	m.taskEnded(q, r.message, r.task)

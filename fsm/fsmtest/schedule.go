@@ -67,10 +67,14 @@ func (m *Model) checkSchedule(s *fsm.Schedule) fsm.Field {
 		return fsm.FieldDelay
 	case !x.Batch.IsZero():
 		return fsm.FieldBatchID
-	case len(x.Headers) > 64-2:
+	}
+	if f := m.checkMessage(x); f != fsm.FieldNone {
+		return f
+	}
+	if len(x.Headers) > 64-2 {
 		return fsm.FieldHeaders
 	}
-	return m.checkMessage(x)
+	return fsm.FieldNone
 }
 
 // keepSchedule copies a declaration, with the defaults of what makes no difference.
@@ -101,8 +105,14 @@ func (m *Model) createSchedule(op *fsm.CreateSchedule) fsm.Outcome {
 		}
 		return refuse(fsm.AlreadyExists, fsm.FieldSchedule)
 	}
+	if m.noQueue(&def) {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
 	return m.newSchedule(def)
 }
+
+// noQueue says that the queue of a schedule is missing and would not be made.
+func (m *Model) noQueue(s *fsm.Schedule) bool { return !s.AutoCreate && m.queue(string(s.Queue)) == nil }
 
 func (m *Model) newSchedule(def fsm.Schedule) fsm.Outcome {
 	if len(m.schedules) >= maxSchedules {
@@ -122,6 +132,8 @@ func (m *Model) setSchedule(op *fsm.SetSchedule) fsm.Outcome {
 	def := keepSchedule(&op.Schedule)
 	s := m.scheduleByName(string(def.Name))
 	switch {
+	case (s == nil || !reflect.DeepEqual(s.def, def)) && m.noQueue(&def):
+		return refuse(fsm.NotFound, fsm.FieldQueue)
 	case s == nil:
 		m.sometimes("schedule: set makes it")
 		return m.newSchedule(def)
@@ -129,7 +141,7 @@ func (m *Model) setSchedule(op *fsm.SetSchedule) fsm.Outcome {
 		m.sometimes("schedule: set to what it is")
 		return fsm.Outcome{Duplicate: true}
 	}
-	if !bytes.Equal(s.def.Cron, def.Cron) || !bytes.Equal(s.def.Zone, def.Zone) || s.def.Paused {
+	if !bytes.Equal(s.def.Cron, def.Cron) || !bytes.Equal(s.def.Zone, def.Zone) || s.def.Paused != def.Paused {
 		m.sometimes("schedule: set plans anew")
 		s.next, s.from = fsm.FireUnplanned, m.t
 	} else {
@@ -151,24 +163,29 @@ func (m *Model) deleteSchedule(op *fsm.DeleteSchedule) fsm.Outcome {
 
 // fireSchedule moves a schedule from one fire time to the next, once.
 func (m *Model) fireSchedule(op *fsm.FireSchedule) fsm.Outcome {
-	if op.Next != fsm.FireNever && op.Next <= op.At || op.Next > maxTime || op.At < 0 || !within(op.Skipped, 0, maxTime) ||
-		op.At == fsm.FireUnplanned && op.Fire {
-		return refuse(fsm.InvalidArgument, fsm.FieldSchedule)
-	}
 	s := m.scheduleByName(string(op.Name))
 	if s == nil {
 		return refuse(fsm.NotFound, fsm.FieldSchedule)
 	}
-	if s.generation != op.Generation || s.next != op.At || s.def.Paused {
+	early := m.t < s.dueAt()
+	if s.generation != op.Generation || s.next != op.At || s.next == fsm.FireNever || s.def.Paused || early {
 		switch {
 		case s.generation != op.Generation:
 			m.sometimes("schedule: a step of an older generation")
 		case s.next != op.At:
 			m.sometimes("schedule: a step made twice, or of another time")
+		case s.next == fsm.FireNever:
+			m.sometimes("schedule: a step of one that has no further times")
+		case early:
+			m.sometimes("schedule: a step before its time")
 		default:
 			m.sometimes("schedule: a step of a paused one")
 		}
 		return refuse(fsm.FailedPrecondition, fsm.FieldSchedule)
+	}
+	if op.Next != fsm.FireNever && op.Next <= op.At || op.Next > maxTime || !within(op.Skipped, 0, maxTime) ||
+		op.At == fsm.FireUnplanned && op.Fire {
+		return refuse(fsm.InvalidArgument, fsm.FieldSchedule)
 	}
 	s.next = op.Next
 	s.skipped += op.Skipped
@@ -186,7 +203,7 @@ func (m *Model) fireSchedule(op *fsm.FireSchedule) fsm.Outcome {
 		m.sometimes("schedule: a message is refused")
 		s.refused++
 		s.failedAt, s.code, s.field = op.At, o.Code, o.Field
-		return o
+		return fsm.Outcome{} // the step was made
 	}
 	m.sometimes("schedule: fires")
 	s.fired++
@@ -194,10 +211,13 @@ func (m *Model) fireSchedule(op *fsm.FireSchedule) fsm.Outcome {
 	return o
 }
 
-// dueAt is when the leader is to fire a schedule next; 0: nothing is to come, or it is not known what.
+// dueAt is when the leader is to plan a schedule, or to fire it; 0: nothing is to come.
 func (s *schedule) dueAt() int64 {
-	if s.def.Paused || s.next <= 0 {
+	switch {
+	case s.def.Paused, s.next == fsm.FireNever:
 		return 0
+	case s.next == fsm.FireUnplanned:
+		return s.from
 	}
 	return s.next + fsm.ScheduleJitter(s.def.Name, s.next, s.def.JitterMillis)
 }
@@ -219,15 +239,4 @@ func (m *Model) Schedules() (list []fsm.ScheduleInfo) {
 	}
 	sort.Slice(list, func(i, j int) bool { return list[i].Name < list[j].Name })
 	return list
-}
-
-// askedAt is the T at which the leader has something to do about a schedule: to plan it, or to fire it.
-func (s *schedule) askedAt() (int64, bool) {
-	switch {
-	case s.def.Paused, s.next == fsm.FireNever:
-		return 0, false
-	case s.next == fsm.FireUnplanned:
-		return s.from, true
-	}
-	return s.dueAt(), true
 }

@@ -159,7 +159,7 @@ func (p *Pair) compareSchedules() error {
 	var first int64
 	asked := false
 	for _, x := range m.schedules {
-		if at, ok := x.askedAt(); ok && (!asked || at < first) {
+		if at := x.dueAt(); at > 0 && (!asked || at < first) {
 			first, asked = at, true
 		}
 	}
@@ -169,7 +169,7 @@ func (p *Pair) compareSchedules() error {
 	for _, now := range []int64{m.t - 1, m.t, m.t + 60_000} {
 		var want, got []string
 		for _, x := range m.schedules {
-			if at, ok := x.askedAt(); ok && at <= now {
+			if at := x.dueAt(); at > 0 && at <= now {
 				want = append(want, string(x.def.Name))
 			}
 		}
@@ -252,9 +252,9 @@ func (p *Pair) compareTold(want *fsm.Effects) error {
 	for _, n := range p.fx.Results {
 		told[p.State.QueueName(n)]++
 	}
-	for _, name := range p.Model.recorded {
-		if _, there := p.Model.Stats(name); there && told[name] != 1 {
-			errs = append(errs, fmt.Errorf("queue %s recorded results and was told %d times", name, told[name]))
+	for _, q := range p.Model.recorded {
+		if p.Model.queue(q.name) == q && told[q.name] != 1 {
+			errs = append(errs, fmt.Errorf("queue %s recorded results and was told %d times", q.name, told[q.name]))
 		}
 	}
 	if !slices.Equal(want.Cancelled, p.fx.Cancelled) {
