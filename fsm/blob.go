@@ -36,6 +36,15 @@ type fields struct {
 	body                         []byte
 }
 
+// firstID is the id under which a redriven message was first enqueued, where that is its task id.
+func (f *fields) firstID(has uint8) (ID, bool) {
+	if has&hasTask == 0 || has&hasRedrive == 0 {
+		return ID{}, false
+	}
+	id, ok := ParseIDBytes(f.task)
+	return id, ok && id == f.origin
+}
+
 func uvarint(b []byte) (uint64, []byte) {
 	v, n := binary.Uvarint(b)
 	if n <= 0 {

@@ -252,10 +252,8 @@ func (c *checker) messages() {
 			return true
 		}
 		task += int64(m.bits & hasTask)
-		if m.bits&hasTask != 0 && m.bits&hasRedrive != 0 {
-			if _, ok := ParseIDBytes(s.taskText(m)); ok {
-				origin++
-			}
+		if _, ok := s.firstID(m); ok {
+			origin++
 		}
 		if !validBlob(m.bits, s.blob(m.body)) {
 			c.bad("message %s has a damaged blob", m.id)

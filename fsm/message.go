@@ -117,9 +117,20 @@ func (s *State) findTask(q *queue, task []byte) (int32, bool) {
 func (s *State) findOrigin(id ID) (int32, bool) {
 	return s.byOrigin.Find(hashID(id), func(v int32) bool {
 		m := s.messages.Get(v)
-		task, ok := ParseIDBytes(s.taskText(m))
-		return ok && task == id && m.flags&flagCancelled == 0 && s.alive(m)
+		first, ok := s.firstID(m)
+		return ok && first == id && m.flags&flagCancelled == 0 && s.alive(m)
 	})
+}
+
+// firstID is the id under which a redriven message was first enqueued, where that is its task id. The text of another message's
+// id, which anybody may give as a task id, names nothing but the task in its queue.
+func (s *State) firstID(m *message) (ID, bool) {
+	if m.bits&hasTask == 0 || m.bits&hasRedrive == 0 {
+		return ID{}, false // nearly all
+	}
+	var f fields
+	f.parse(m.bits, s.arena.Get(m.body))
+	return f.firstID(m.bits)
 }
 
 // taskText is the explicit task id of a message, nil where its id is its task id.
@@ -158,10 +169,8 @@ func (s *State) indexTask(slot int32) {
 	}
 	task := s.taskText(m)
 	s.byTask.Insert(s.hashTaskOf(m, task), slot)
-	if m.bits&hasRedrive != 0 {
-		if id, ok := ParseIDBytes(task); ok {
-			s.byOrigin.Insert(hashID(id), slot)
-		}
+	if id, ok := s.firstID(m); ok {
+		s.byOrigin.Insert(hashID(id), slot)
 	}
 }
 
@@ -178,10 +187,8 @@ func (s *State) unindexMessage(slot int32) {
 	if m.bits&hasTask != 0 {
 		task := s.taskText(m)
 		s.byTask.Delete(s.hashTaskOf(m, task), slot)
-		if m.bits&hasRedrive != 0 {
-			if id, ok := ParseIDBytes(task); ok {
-				s.byOrigin.Delete(hashID(id), slot)
-			}
+		if id, ok := s.firstID(m); ok {
+			s.byOrigin.Delete(hashID(id), slot)
 		}
 	}
 	if m.flags&flagMoved != 0 {

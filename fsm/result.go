@@ -74,10 +74,8 @@ func (s *State) record(q *queue, m *message, sd *side, kind []byte, in *Result, 
 		rf.kind = kind
 	}
 	r := result{id: m.id, lease: lease, task: s.taskHash(q, m), duration: took}
-	if f.task != nil && m.bits&hasRedrive != 0 {
-		if _, ok := ParseIDBytes(f.task); ok {
-			r.flags |= resultOrigin
-		}
+	if _, ok := f.firstID(m.bits); ok {
+		r.flags |= resultOrigin
 	}
 	if sd != nil {
 		r.attempts = sd.attempts
@@ -191,11 +189,9 @@ func (s *State) resultOf(m *message) int32 {
 		if sl, ok := s.findResultTask(&h); ok {
 			return sl
 		}
-		if m.bits&hasRedrive != 0 {
-			if id, ok := ParseIDBytes(s.taskText(m)); ok {
-				if sl, ok := s.findResult(id); ok {
-					return sl
-				}
+		if id, ok := s.firstID(m); ok {
+			if sl, ok := s.findResult(id); ok {
+				return sl
 			}
 		}
 	}

@@ -92,6 +92,7 @@ func (m *Model) batchSeal(op *fsm.BatchSeal) fsm.Outcome {
 	case b == nil:
 		return refuse(fsm.NotFound, fsm.FieldBatchID)
 	case b.sealed:
+		m.sometimes("batch: sealed again")
 		return fsm.Outcome{Duplicate: true, ID: b.id}
 	}
 	b.sealed = true
@@ -133,7 +134,8 @@ func (m *Model) callbacks() {
 			q = m.newQueue(b.queue, withDefaults(fsm.QueueOptions{}))
 		}
 		c := b.callback
-		if q.options.Ordering != fsm.OrderUnordered {
+		if q.options.Ordering != fsm.OrderUnordered && c.Priority != defaultPriority {
+			m.sometimes("batch: a callback into a queue that is ordered by now")
 			c.Priority = defaultPriority // the order knows no other
 		}
 		c.Headers = append([]fsm.Header(nil), c.Headers...)

@@ -9,6 +9,7 @@ func (m *Model) die(q *queue, x *message, reason fsm.DeadReason) {
 		for int64(len(q.dead)) >= q.options.MaxDead {
 			q.dead = remove(q.dead, q.oldestDead())
 			q.stats.DeadDropped++
+			m.sometimes("dead letters: the oldest is dropped")
 		}
 	}
 	x.state, x.reason, x.failedAt, x.due = fsm.StateDead, reason, m.t, 0

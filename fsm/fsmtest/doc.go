@@ -119,4 +119,34 @@
 //   - A requeued message keeps its ttl, timeout, retry policy, key and original id; its history and error begin anew. A
 //     full dead set does not refuse a requeue, full results do.
 //   - An unset policy field takes its default only for the kinds that use it.
+//
+// Tasks by their id:
+//
+//   - Whoever asks for a cancelled task finds its record; lists of what is out, and who holds what, have its message, in
+//     state cancelled, as long as its lease lasts. To cancel it again says that it is out as long as it is.
+//   - The token of a cancelled task is answered cancelled however that lease ended, as long as the task is remembered. A lease
+//     of one that runs out counts as expired, one that is answered as nothing.
+//   - A task that has a pushed result is done: it is neither cancelled nor rescheduled, though its message goes on.
+//   - Cancel and reschedule of what has ended otherwise: failed_precondition, and no id.
+//   - What is asked for that is due at T or before is ready, and so is a retry whose time is kept and has come.
+//   - A replaced body must fit into max_bytes where it is longer than the one before.
+//   - The text of an id names the task in its queue whose task id it is; without a queue nothing but the message of that
+//     id, or what became of it.
+//
+// KV:
+//
+//   - A message names each key once. What it reserves counts, also where the key is there or another has reserved it.
+//   - A key whose time is over becomes a kept deletion when it is reclaimed, at a position and T of its own.
+//   - Purges end hooks after the operations of the entry, in the order of their messages.
+//
+// Batches and schedules:
+//
+//   - A message is counted by its batch from its enqueue; full tables refuse it before its batch or keys do.
+//   - A callback's priority is judged against the order of its queue when the batch is made, and set to the default where the
+//     queue has been ordered since.
+//   - A schedule is refused where its queue is missing and it would not make it. What it was declared as is compared with the
+//     defaults of its policy filled in.
+//   - A step is judged by schedule, generation, time and pause first, then by its own fields. One before the planned time and
+//     its jitter is refused, whether it fires or not. A message that is refused makes no refused step.
+//   - Pausing and going on plan anew, as another expression or zone does.
 package fsmtest

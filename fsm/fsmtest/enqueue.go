@@ -68,6 +68,9 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, f)
 	}
 	if q == nil {
+		if o := m.checkHook(x); o.Code != fsm.OK {
+			return o
+		}
 		if len(m.queues) >= maxQueues {
 			return refuse(fsm.Overloaded, fsm.FieldQueues)
 		}

@@ -15,6 +15,9 @@ type extras struct {
 	batches                                        []fsm.ID // of past batches, newest last
 }
 
+// steps is how many operations are a leader's steps of schedules.
+func (x *extras) steps() int { return 2 * x.scheduling }
+
 func (g *Generator) drawExtras() {
 	g.extra = extras{tasks: pick(g, 0, 6, 12, 40)}
 	if g.crowd {
@@ -27,7 +30,7 @@ func (g *Generator) drawExtras() {
 		g.extra.members, g.extra.batching = pick(g, 10, 30, 70), pick(g, 3, 8)
 	}
 	if g.chance(50) {
-		g.extra.scheduling = pick(g, 4, 10, 30)
+		g.extra.scheduling = pick(g, 2, 4, 10)
 	}
 }
 
@@ -47,6 +50,8 @@ func (g *Generator) extraOp() (op fsm.Op, requested, ok bool) {
 			c := g.reschedule()
 			o, r = c, &c.Request
 		}
+	case upTo(x.steps()):
+		return g.fire(), true, true
 	case upTo(x.kv):
 		c := &fsm.KVDelete{Key: g.kvKey()}
 		o, r = c, &c.Request
@@ -60,17 +65,15 @@ func (g *Generator) extraOp() (op fsm.Op, requested, ok bool) {
 		}
 	case upTo(x.scheduling):
 		switch p := g.rng.IntN(100); {
-		case p < 12:
+		case p < 40:
 			c := &fsm.CreateSchedule{Schedule: g.schedule()}
 			o, r = c, &c.Request
-		case p < 30:
+		case p < 85:
 			c := &fsm.SetSchedule{Schedule: g.schedule()}
 			o, r = c, &c.Request
-		case p < 35:
+		default:
 			c := &fsm.DeleteSchedule{Name: g.scheduleName()}
 			o, r = c, &c.Request
-		default:
-			return g.fire(), true, true
 		}
 	default:
 		return nil, false, false
@@ -89,6 +92,11 @@ func (g *Generator) tableEnds() (ends []int64) {
 			ends = append(ends, b.end())
 		}
 	}
+	for _, s := range g.model.schedules {
+		if at := s.dueAt(); at > g.model.t {
+			ends = append(ends, at, at, at)
+		}
+	}
 	return ends
 }
 
@@ -103,6 +111,11 @@ func (g *Generator) taskName() (queue, task []byte) {
 		}
 		if len(live) > 0 {
 			x := pick(g, live...)
+			for _, y := range live {
+				if g.chance(40) && g.model.resultOfTask(q, y.task) != nil {
+					x = y // it goes on although its task has a result
+				}
+			}
 			task = []byte(pick(g, x.task, idText(x.id)))
 		}
 	}
@@ -248,13 +261,16 @@ func (g *Generator) schedule() fsm.Schedule {
 	}
 	s := fsm.Schedule{
 		Name: g.scheduleName(), Queue: g.queueName(), Cron: []byte(pick(g, "@daily", "* * * * *")), Zone: []byte(pick(g, "", "", "Europe/Berlin")),
-		JitterMillis: pick(g, 0, 0, 1, 1000, day), Policy: pick(g, fsm.MissedSkip, fsm.MissedOnce, fsm.MissedAll),
+		JitterMillis: pick(g, 0, 0, 1, 10, 1000, day), Policy: pick(g, fsm.MissedSkip, fsm.MissedOnce, fsm.MissedAll),
 		Paused: g.chance(15), AutoCreate: g.chance(60), Message: g.template(),
 	}
 	if !g.chance(4) {
 		s.Message.DelayMillis, s.Message.DueAt = 0, 0
 	}
-	if g.chance(6) {
+	if g.chance(4) {
+		s.Queue, s.AutoCreate = []byte("unknown"), false
+	}
+	if g.chance(12) {
 		switch g.rng.IntN(6) {
 		case 0:
 			s.Cron = []byte(pick(g, "", strings.Repeat("*", maxCron), strings.Repeat("*", maxCron+1), "not \xff utf-8"))

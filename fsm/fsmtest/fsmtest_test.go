@@ -54,7 +54,9 @@ func TestModel(t *testing.T) {
 	t.Logf("%d seeds, %d entries, %d operations, %d cuts, %d held views; outcomes by code %v",
 		seeds, total.Entries, total.Ops, total.Cuts, total.Views, total.Codes)
 	if covers {
-		checkCoverage(t, total.Seen)
+		for _, what := range total.Seen.Missing(coreAnswers, nil) {
+			t.Errorf("never answered: %s", what)
+		}
 	}
 }
 

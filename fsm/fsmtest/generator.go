@@ -302,6 +302,9 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		return &fsm.Release{Token: g.token()}, false
 	case p < 880:
 		o := &fsm.PushResult{Request: g.request(1, false), Queue: g.queueName(), TaskID: g.taskID(), Kind: g.text(128), Result: g.result()}
+		if g.chance(25) {
+			o.Queue, o.TaskID = g.taskName()
+		}
 		if g.chance(10) {
 			o.Queue = nil
 		}

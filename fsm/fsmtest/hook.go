@@ -78,6 +78,8 @@ func (m *Model) unhook(h *hook, how settled, body []byte) {
 	}
 	if b := m.batchByID(h.batch); b != nil {
 		m.memberEnded(b, how)
+	} else if !h.batch.IsZero() {
+		m.sometimes("batch: a member's batch has ended before it")
 	}
 }
 

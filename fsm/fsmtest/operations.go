@@ -235,8 +235,8 @@ func (g *Generator) ack() *fsm.Ack {
 	if g.chance(60) {
 		o.HasResult, o.Result = true, g.result()
 	}
-	if g.chance(15) {
-		for n := 1 + g.rng.IntN(3); n > 0; n-- {
+	if g.chance(30) {
+		for n := pick(g, 1, 1, 2, 3, 6); n > 0; n-- {
 			x := []fsm.Message{g.message()}
 			name := g.queueName()
 			g.fit(name, x)

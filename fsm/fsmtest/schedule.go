@@ -101,6 +101,7 @@ func (m *Model) createSchedule(op *fsm.CreateSchedule) fsm.Outcome {
 	def := keepSchedule(&op.Schedule)
 	if s := m.scheduleByName(string(def.Name)); s != nil {
 		if reflect.DeepEqual(s.def, def) {
+			m.sometimes("schedule: created again")
 			return fsm.Outcome{Duplicate: true}
 		}
 		return refuse(fsm.AlreadyExists, fsm.FieldSchedule)
@@ -112,7 +113,9 @@ func (m *Model) createSchedule(op *fsm.CreateSchedule) fsm.Outcome {
 }
 
 // noQueue says that the queue of a schedule is missing and would not be made.
-func (m *Model) noQueue(s *fsm.Schedule) bool { return !s.AutoCreate && m.queue(string(s.Queue)) == nil }
+func (m *Model) noQueue(s *fsm.Schedule) bool {
+	return !s.AutoCreate && m.queue(string(s.Queue)) == nil
+}
 
 func (m *Model) newSchedule(def fsm.Schedule) fsm.Outcome {
 	if len(m.schedules) >= maxSchedules {
