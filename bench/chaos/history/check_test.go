@@ -3,6 +3,8 @@ package history
 import (
 	"strings"
 	"testing"
+
+	"github.com/quorate/quorate/fsm"
 )
 
 func report(t *testing.T, r *Report) string {
@@ -44,5 +46,46 @@ func TestPlantsInStory(t *testing.T) {
 				t.Error("the story has no place for it")
 			}
 		})
+	}
+}
+
+// What the checker does not judge, it says, rather than to call the run good.
+func TestNotJudged(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name string
+		op   fsm.Op
+		want bool
+	}{
+		{"a queue with max_depth", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxDepth: 5}}, false},
+		{"a queue with max_in_flight", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxInFlight: 5}}, true},
+		{"a paused queue", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{Paused: true}}, true},
+		{"a purge", &fsm.PurgeQueue{Name: []byte("u")}, true},
+		{"a task id", &fsm.Enqueue{Queue: []byte("u"), Messages: []fsm.Message{{TaskID: []byte("t"), Priority: 4}}}, true},
+		{"a queue that an enqueue makes", &fsm.Enqueue{Queue: []byte("new"), AutoCreate: true, Messages: []fsm.Message{{Priority: 4}}}, true},
+		{"a checkpoint", &fsm.Checkpoint{}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := tell(t)
+			s.queue("u", fsm.OrderUnordered)
+			s.apply(tc.op)
+			if r := Check(s.history(), Config{MayBeVacuous: true}); r.Breaks("judge") != tc.want {
+				t.Errorf("said: %v, want %v\n%s", !tc.want, tc.want, report(t, r))
+			}
+		})
+	}
+}
+
+// A run that has not met what it is about fails.
+func TestVacuous(t *testing.T) {
+	t.Parallel()
+	s := tell(t)
+	s.queue("u", fsm.OrderUnordered)
+	s.enqueue("u", text("one"))
+	s.ack(s.take("u"), "done")
+	r := Check(s.history(), Config{})
+	if r.Broken() > 0 || len(r.Vacuous) == 0 || r.Err() == nil {
+		t.Errorf("%v\n%s", r.Err(), report(t, r))
 	}
 }

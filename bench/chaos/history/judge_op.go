@@ -59,6 +59,9 @@ func (j *judge) makeQueue(e *Effect) {
 		j.blame("judge", nil, e, "queue %s without options, or made twice", e.Queue)
 		return
 	}
+	if e.Note != "" {
+		j.blame("judge", nil, e, "queue %s has what this checker does not judge: %s", e.Queue, e.Note)
+	}
 	q := &queue{name: e.Queue, opt: *e.Options, lanes: map[string]*lane{}, dedup: map[string]first{}}
 	j.queues[e.Queue] = q
 	j.r.mode(q.opt.Mode)

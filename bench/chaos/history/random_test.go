@@ -29,11 +29,36 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 		last := s.ids[max(0, len(s.ids)-6):]
 		return last[rng.IntN(len(last))]
 	}
+	type sent struct {
+		queue string
+		m     fsm.Message
+		r     fsm.Request
+		at    int64
+	}
+	var requests, keyed []sent // recent ones; those with a dedup key
 	for n := range steps {
 		q := queues[rng.IntN(len(queues))]
 		switch p := rng.IntN(100); {
-		case p < 25:
-			s.enqueue(q, s.message(rng, q, fmt.Sprintf("%s %d", q, n)))
+		case p < 22:
+			one := sent{q, s.message(rng, q, fmt.Sprintf("%s %d", q, n)), s.request(), s.now}
+			s.send(q, one.m, one.r, true, true)
+			requests = append(requests, one)
+			if one.m.HasDedup {
+				keyed = append(keyed, one)
+			}
+		case p < 24: // the same request once more
+			if len(requests) > 0 {
+				one := requests[max(0, len(requests)-1-rng.IntN(5))]
+				s.send(one.queue, one.m, one.r, true, true)
+			}
+		case p < 25: // the same key at the edge of its window
+			if len(keyed) > 0 {
+				one := keyed[len(keyed)-1]
+				if edge := one.at + 2000 + rng.Int64N(3) - 1; edge > s.now {
+					s.pass(edge - s.now)
+				}
+				s.enqueue(one.queue, one.m)
+			}
 		case p < 50:
 			tokens = append(tokens, s.lease(q, 1+rng.Int32N(3))...)
 		case p < 60:

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 
 	"github.com/quorate/quorate/fsm"
@@ -195,7 +196,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		}
 		options := op.Options
 		options.Normalize()
-		e.Op, e.Queue = Queue, string(op.Name)
+		e.Op, e.Queue, e.Note = Queue, string(op.Name), strange(&options)
 		e.Options = &Options{
 			Mode: modes[options.Ordering], Lease: options.LeaseMillis, Window: options.DedupWindowMillis, Retry: options.Retry,
 		}
@@ -240,6 +241,21 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		e.Op, e.Note = Other, fmt.Sprintf("%T", op)
 	}
 	return append(to, e)
+}
+
+// strange names options that are not judged, "" where all that is set is.
+func strange(o *fsm.QueueOptions) string {
+	plain := fsm.QueueOptions{
+		Ordering: o.Ordering, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
+		// What these limit is never reached, or the refusal is taken as it is.
+		MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis, DedupMaxKeys: o.DedupMaxKeys,
+		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes,
+	}
+	plain.Normalize()
+	if reflect.DeepEqual(&plain, o) {
+		return ""
+	}
+	return "options beyond ordering, lease, retry, dedup, depth and bytes"
 }
 
 func enqueued(index uint64, op *fsm.Enqueue, i int, o *fsm.Outcome) Effect {
