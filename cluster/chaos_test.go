@@ -34,6 +34,15 @@ func TestChaosSeams(t *testing.T) {
 	}
 }
 
+// The environment can set the wall clock from the start on.
+func TestSkewSeam(t *testing.T) {
+	t.Setenv(EnvSkew, "-3600000")
+	c := newMachineClock()
+	if d := time.Now().UnixMilli() - c.WallMillis(); d < 3_500_000 || d > 3_700_000 {
+		t.Errorf("the wall clock is %d ms behind, want an hour", d)
+	}
+}
+
 // What a node of a chaos build applies is in its tap, from the first entry on; a tap that cannot be written stops the start.
 func TestTapSeam(t *testing.T) {
 	dir := t.TempDir()

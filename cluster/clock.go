@@ -12,7 +12,11 @@ type machineClock struct {
 	skew  // nothing in a normal build
 }
 
-func newMachineClock() *machineClock { return &machineClock{start: time.Now()} }
+func newMachineClock() *machineClock {
+	c := &machineClock{start: time.Now()}
+	c.begin()
+	return c
+}
 
 // WallMillis implements group.Clock.
 func (c *machineClock) WallMillis() int64 { return time.Now().UnixMilli() + c.millis() }

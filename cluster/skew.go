@@ -6,3 +6,5 @@ package cluster
 type skew struct{}
 
 func (skew) millis() int64 { return 0 }
+
+func (skew) begin() {}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/hex"
 	"flag"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,7 @@ var (
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; in the middle all nodes are killed once")
 	historyModes = flag.String("history-modes", "unordered,fifo,per_key", "the ordering modes of TestHistory's queues")
 	historyKeep  = flag.String("history-keep", "", "folder that keeps TestHistory's history, also where it passes")
+	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
 	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")
 )
 
@@ -93,8 +96,11 @@ func TestHistory(t *testing.T) {
 		if err := linger(t.Context(), *historyFor/time.Duration(*historyKills+1)); err != nil {
 			t.Fatal(err)
 		}
-		if i == *historyKills/2 {
-			killAll(t, c, rec)
+		switch i {
+		case *historyKills / 4:
+			killMost(t, c, rec)
+		case *historyKills / 2:
+			killAll(t, c, rec, rng)
 		}
 		killLeader(t, c, rec, time.Duration(rng.Int64N(int64(*historyFor/time.Duration(2**historyKills+2)))))
 	}
@@ -233,13 +239,49 @@ func killLeader(t *testing.T, c *proc.Cluster, rec *history.Recorder, down time.
 	}
 }
 
-// killAll kills every node at once and starts them again.
-func killAll(t *testing.T, c *proc.Cluster, rec *history.Recorder) {
+// killMost kills the leader and another node, lets clients try for a while, and starts both again.
+func killMost(t *testing.T, c *proc.Cluster, rec *history.Recorder) {
+	t.Helper()
+	two := []*proc.Node{follower(t, c), leader(t, c)}
+	if two[0] == two[1] { // leadership has just moved
+		two[0] = follower(t, c)
+	}
+	for _, n := range two {
+		n.Kill()
+	}
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Down})
+	if err := linger(t.Context(), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Up})
+	for _, n := range two {
+		if err := n.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, n := range two {
+		if err := n.WaitReady(within(t, 60*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// killAll kills every node at once and starts them again, each with a wall clock of its own. Who leads then may jump to its
+// wall clock, which must shorten no lease.
+func killAll(t *testing.T, c *proc.Cluster, rec *history.Recorder, rng *rand.Rand) {
 	t.Helper()
 	c.Kill()
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Down})
 	if err := linger(t.Context(), 300*time.Millisecond); err != nil {
 		t.Fatal(err)
+	}
+	for _, n := range c.Nodes {
+		off := time.Duration(0)
+		if *historySkew > 0 {
+			off = time.Duration(rng.Int64N(2*int64(*historySkew))) - *historySkew
+		}
+		n.Wrap("env", fmt.Sprintf("QUORATE_CHAOS_SKEW_MS=%d", off.Milliseconds()))
+		t.Logf("node %s has its wall clock off by %s from now on", n.Name, off)
 	}
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Up})
 	if err := c.Start(within(t, 60*time.Second)); err != nil {

@@ -40,7 +40,7 @@ func (c *checker) read(op *operation) {
 		return
 	}
 	if op.class() == Refused {
-		if op.ret.Code == "not_found" && !c.forgotten(m) {
+		if op.ret.Code == "not_found" && !c.j.forgottenBy(m, c.j.timeAt(index)) {
 			c.blame("G1", op, fmt.Sprintf("the task of message %s is not found in entry %d; it was enqueued in entry %d and is to be remembered", m.id, index, m.created))
 		}
 		return
@@ -58,9 +58,6 @@ func (c *checker) read(op *operation) {
 	}
 	c.r.count("task read as " + status)
 }
-
-// forgotten says whether a task may be unknown by the end of the history.
-func (c *checker) forgotten(m *message) bool { return c.j.forgotten(m) }
 
 // finals holds the end of the run against the log: every message that was confirmed is there and has ended as the log says
 // (G1, G6, G7, G10).
@@ -90,7 +87,7 @@ func (c *checker) finals() {
 			}
 			continue
 		case op.class() == Refused:
-			if !c.forgotten(m) {
+			if !c.j.forgotten(m) {
 				c.r.mode(op.mode).Lost++
 				c.blame("G1", op, fmt.Sprintf("message %s of entry %d is gone; the log has it as %s since entry %d", m.id, m.created, m.state, m.endIndex))
 			}

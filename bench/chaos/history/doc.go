@@ -56,6 +56,12 @@
 // schedules, limits of a queue. One that moves messages is reported under the guarantee "judge", so that nothing is passed over in
 // silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
 //
+// # What a run goes through
+//
+// TestHistory kills leaders (-history-kills), once the leader and a follower so that clients knock on a door without a
+// majority, and once all nodes, which then start with wall clocks that are wrong by up to -history-skew: whoever leads may jump in
+// time. Snapshots are taken every 256 KiB of log.
+//
 // # Using it
 //
 //	go test ./bench/chaos -run TestHistory -v                                        a short run, all modes

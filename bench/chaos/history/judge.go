@@ -34,6 +34,7 @@ type judge struct {
 	time, shift int64
 	index       uint64
 	times       map[uint64]int64 // T at each entry
+	indexes     []uint64         // of the entries, rising
 	due         moveHeap         // by T
 	leases      moveHeap         // by lease time
 	expected    []*message       // leases that the due moves of this entry ended, and of which the log has not spoken yet
@@ -104,8 +105,12 @@ func (j *judge) enter(e *Effect) {
 	case e.Shift < j.shift || e.Shift-j.shift > e.Time-j.time:
 		j.blame("G13", nil, e, "ΣShift goes from %d to %d while T goes from %d to %d", j.shift, e.Shift, j.time, e.Time)
 	}
+	if j.shift > 0 && e.Shift > j.shift {
+		j.r.count("log time jumped")
+	}
 	j.index, j.time, j.shift = e.Index, max(j.time, e.Time), e.Shift
 	j.times[j.index] = j.time
+	j.indexes = append(j.indexes, j.index)
 	for range maxMoves {
 		t, l := j.due.top(), j.leases.top()
 		var next move

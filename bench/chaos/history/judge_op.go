@@ -1,6 +1,8 @@
 package history
 
 import (
+	"slices"
+
 	"github.com/quorate/quorate/fsm"
 )
 
@@ -280,8 +282,22 @@ func (j *judge) standing(m *message, e *Effect) (code, why string, decided bool)
 }
 
 // forgotten says whether the broker need not remember a message any more.
-func (j *judge) forgotten(m *message) bool {
-	return m != nil && m.ended() && m.state != dead && !m.hasResult && j.time >= m.endTime+tombstone
+func (j *judge) forgotten(m *message) bool { return j.forgottenBy(m, j.time) }
+
+func (j *judge) forgottenBy(m *message, t int64) bool {
+	return m != nil && m.ended() && m.state != dead && !m.hasResult && t >= m.endTime+tombstone
+}
+
+// timeAt is T after an entry, or after the last one before it: the log has entries of raft's own too.
+func (j *judge) timeAt(index uint64) int64 {
+	n, found := slices.BinarySearch(j.indexes, index)
+	if !found {
+		n--
+	}
+	if n < 0 {
+		return 0
+	}
+	return j.times[j.indexes[n]]
 }
 
 func (j *judge) ack(e *Effect) {
