@@ -64,7 +64,7 @@ func (s *State) ack(op *Ack) Outcome {
 			r.lease = op.Token.Lease
 			r.flags |= resultDuplicate
 		} else {
-			s.addTomb(q, m, op.Token.Lease, tombDone)
+			s.addTomb(q, m, op.Token.Lease, tombDuplicate)
 		}
 	case op.HasResult:
 		s.record(q, m, sd, nil, &op.Result, took, op.Token.Lease)
@@ -85,6 +85,19 @@ func (s *State) ackAgain(op *Ack) Outcome {
 	if op.Token.Lease.IsZero() { // no lease has it, and "never leased" is written so
 		return refuse(LeaseLost, FieldToken, 0)
 	}
+	ts, buried := s.findTomb(id)
+	if buried && s.tombs.Get(ts).lease == op.Token.Lease {
+		switch t := s.tombs.Get(ts); t.outcome() {
+		case tombClosed: // no result of it counts, nor one that was pushed under its id
+			return Outcome{}
+		case tombDuplicate:
+			o := Outcome{Duplicate: true}
+			if rs, ok := s.findResultTask(&t.task); ok {
+				o.HasResult, o.Task = true, s.results.Get(rs).id
+			}
+			return o
+		}
+	}
 	if rs, ok := s.findResult(id); ok {
 		r := s.results.Get(rs)
 		if r.lease != op.Token.Lease {
@@ -101,11 +114,9 @@ func (s *State) ackAgain(op *Ack) Outcome {
 		}
 		return o
 	}
-	ts, _ := s.findTomb(id)
 	switch t := s.tombs.Get(ts); {
 	case t.lease != op.Token.Lease:
 		return refuse(LeaseLost, FieldToken, 0)
-	case t.outcome() == tombClosed: // no result of it counts
 	case op.HasResult:
 		return Outcome{Code: AlreadyExists, Field: FieldResult, ID: t.id}
 	case t.outcome() == tombTaken && len(op.Then) > 0: // it was done without them, and they would be lost

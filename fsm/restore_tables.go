@@ -98,8 +98,8 @@ func (rs *restorer) tombs() {
 		switch {
 		case q.meta.number < last || t.end() < end || t.end() > maxInstant:
 			f.fail("tombstone of %s is out of order", t.id)
-		case t.id.IsZero() || t.outcome() < tombDone || t.outcome() > tombTaken || t.outcome() == tombClosed && t.task != [16]byte{}:
-			f.fail("tombstone of %s has outcome %d, want %d to %d, and %d without a task", t.id, t.outcome(), tombDone, tombTaken, tombClosed)
+		case t.id.IsZero() || t.outcome() < tombDone || t.outcome() > tombDuplicate || t.outcome() == tombClosed && t.task != [16]byte{}:
+			f.fail("tombstone of %s has outcome %d, want %d to %d, and %d without a task", t.id, t.outcome(), tombDone, tombDuplicate, tombClosed)
 		}
 		if f.err() != nil {
 			return

@@ -77,8 +77,12 @@ func (s *State) record(q *queue, m *message, sd *side, kind []byte, in *Result, 
 	if _, ok := f.firstID(m.bits); ok {
 		r.flags |= resultOrigin
 	}
-	if sd != nil {
+	if m.flags&flagMoved != 0 && m.state != StateDead { // those of the life that its task had
+		r.attempts = s.moveOf(m).attempts
+	} else if sd != nil {
 		r.attempts = sd.attempts
+	}
+	if sd != nil {
 		if !lease.IsZero() {
 			rf.worker = s.workerText(sd.worker)
 		}

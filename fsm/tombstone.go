@@ -17,6 +17,8 @@ const (
 	tombCancelled = 2
 	tombTaken     = 4 // done when it was leased: delivered at most once
 	tombClosed    = 3 // a dead letter that was acked where it was moved to: found by its token only
+	// tombDuplicate is a task whose result was pushed under an id it had before: acked again, it is answered as it was.
+	tombDuplicate = 5
 )
 
 func (t *tombstone) end() int64 { return int64(t.ends >> 8) }

@@ -1,0 +1,120 @@
+package fsm
+
+import "testing"
+
+// TestAckRepeated repeats every kind of ack that succeeds: the same token with the same result gets the same success (G5), and
+// the two ids under which a task's result may lie change nothing of that.
+func TestAckRepeated(t *testing.T) {
+	push := func(task string) Op {
+		return &PushResult{Queue: []byte("q"), TaskID: []byte(task), Result: Result{Output: []byte("pushed")}}
+	}
+	for _, c := range []struct {
+		name  string
+		token func(r *rig) Token
+	}{
+		{"live", func(r *rig) Token { r.put(Message{TaskID: []byte("t")}); return r.lease1() }},
+		{"pushed while it is out", func(r *rig) Token {
+			r.put(Message{TaskID: []byte("t")})
+			tok := r.lease1()
+			r.ok(push("t"))
+			return tok
+		}},
+		{"redriven, pushed while it was dead", func(r *rig) Token {
+			_, id, _ := r.bury(Message{TaskID: []byte("t")})
+			r.ok(push("t"))
+			r.ok(&DeadRequeue{Queue: []byte("d"), IDs: []ID{id}})
+			return r.lease1()
+		}},
+		{"redriven without a task id, pushed under the first id", func(r *rig) Token {
+			old, id, _ := r.bury(Message{})
+			r.ok(push(old.String()))
+			r.ok(&DeadRequeue{Queue: []byte("d"), IDs: []ID{id}})
+			return r.lease1()
+		}},
+		{"redriven, pushed while it was out before", func(r *rig) Token {
+			r.put(Message{TaskID: []byte("t")})
+			tok := r.lease1()
+			r.ok(push("t"))
+			r.ok(&Nack{Token: tok, Permanent: true})
+			r.ok(&DeadRequeue{Queue: []byte("d"), IDs: []ID{tok.Message}})
+			return r.lease1()
+		}},
+		{"moved", func(r *rig) Token { r.bury(Message{TaskID: []byte("t")}); return r.leaseOf("d") }},
+		{"moved, pushed before it was out there", func(r *rig) Token {
+			r.bury(Message{TaskID: []byte("t")})
+			r.ok(push("t"))
+			return r.leaseOf("d")
+		}},
+		{"moved, pushed while it is out there", func(r *rig) Token {
+			r.bury(Message{TaskID: []byte("t")})
+			tok := r.leaseOf("d")
+			r.ok(push("t"))
+			return tok
+		}},
+	} {
+		for _, with := range []bool{true, false} {
+			name := c.name + ", without a result"
+			if with {
+				name = c.name + ", with a result"
+			}
+			t.Run(name, func(t *testing.T) {
+				r := deadRig(t)
+				ack := &Ack{Token: c.token(r), HasResult: with, Result: Result{Output: []byte("acked")}}
+				first := r.ok(ack)
+				must(t, "the repeat", r.one(ack), first)
+				r.tick(10)
+				must(t, "the repeat later", r.one(ack), first)
+				r.everywhere()
+			})
+		}
+	}
+}
+
+// TestPushedAttempts is that a result pushed for a dead letter tells of the attempts of its task, not of how often the letter
+// went out where it was moved to.
+func TestPushedAttempts(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(r *rig)
+	}{
+		{"never out there", func(*rig) {}},
+		{"out there", func(r *rig) { r.leaseOf("d") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := deadRig(t)
+			r.put(Message{TaskID: []byte("t")})
+			for range 2 {
+				r.ok(&Nack{Token: r.lease1(), DelayMillis: 0})
+				r.tick(0)
+			}
+			must(t, "dead letters", r.s.Stats(numD).Moved, 1)
+			c.before(r)
+			r.ok(&PushResult{Queue: []byte("q"), TaskID: []byte("t")})
+			var res RecordedResult
+			r.s.Result("q", []byte("t"), &res)
+			must(t, "attempts", res.Attempts, 2)
+		})
+	}
+}
+
+// TestNamedLikeAnID is that a task named by its producer with the text of another message's id is not found by that id
+// without its queue, redriven or not: only a task's own first id is its name in the whole group.
+func TestNamedLikeAnID(t *testing.T) {
+	r := newRig(t)
+	r.ok(&CreateQueue{Name: []byte("q"), Options: QueueOptions{}})
+	other := r.put(Message{TaskID: []byte("other")})
+	r.ok(&Ack{Token: r.lease1(), HasResult: true})
+	task := other.String()
+	r.put(Message{TaskID: []byte(task)})
+	tok := r.lease1()
+	r.ok(&Nack{Token: tok, Permanent: true})
+	r.ok(&DeadRequeue{Queue: []byte("q"), IDs: []ID{tok.Message}})
+	r.tick(DefaultResultTTL + 1) // nothing has that id any more
+	r.gone("", task)
+	if _, ok := r.task("q", task); !ok {
+		t.Fatal("it is not found in its queue")
+	}
+	r.ok(&Ack{Token: r.lease1(), HasResult: true})
+	r.gone("", task)
+	r.everywhere()
+}
