@@ -44,7 +44,7 @@ func (m *Model) cancel(op *fsm.Cancel) fsm.Outcome {
 	case done != nil:
 		m.sometimes("cancel: of a done task")
 		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
-	case x.state == fsm.StateDead:
+	case x.state == fsm.StateDead || x.moved != nil:
 		m.sometimes("cancel: of a dead task")
 		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case m.resultOfTask(q, x.task) != nil:

@@ -118,6 +118,18 @@
 //   - With drop_oldest the oldest dead letters go when one dies, before it is added, until there is room.
 //   - A requeued message keeps its ttl, timeout, retry policy, key and original id; its history and error begin anew. A
 //     full dead set does not refuse a requeue, full results do.
+//   - What was moved to a dead-letter queue is a message of that queue with its retry policy and timeout; its ttl is the
+//     queue's max_age_ms, and priority and ttl are its own again when it is requeued. Its status tells of the life that its
+//     task had in the origin, and once it has died where it was moved to, of that death.
+//   - It is named by (origin, task id), by its new id alone or with the queue where it is, and by its old id alone or with
+//     the origin. An id that a result or message has comes before an old one.
+//   - Nothing is moved twice, also where no queue names the dead-letter queue any more.
+//   - A dead-letter queue that would refuse an enqueue is full. So is an origin for what comes back from there, by its dead
+//     letters too: it makes no room among them.
+//   - The ack of what was moved answers as an ack without a result, again and with whatever result, also where one was
+//     pushed; a push for it leaves its token alone.
+//   - The message of an edit is judged whole, also the fields that are not named.
+//   - Where several tables are full, the refusal may name any of them.
 //   - An unset policy field takes its default only for the kinds that use it.
 //
 // Tasks by their id:

@@ -98,6 +98,9 @@ func (m *Model) move() bool {
 
 // taskEnded notes that a task has come to its end. A task id that is the message id has no hash.
 func (m *Model) taskEnded(q *queue, id fsm.ID, task string) {
+	if q == nil {
+		return
+	}
 	e := fsm.TaskEnd{Message: id}
 	if id.IsZero() || task != idText(id) {
 		e.TaskHash = fsm.HashTask(q.name, []byte(task))

@@ -92,7 +92,7 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 	}
 	y := newMessage(q, x)
-	if o := first(q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
+	if o := m.first(q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
 		return o
 	}
 	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
@@ -119,6 +119,9 @@ func (m *Model) accept(q *queue, x *fsm.Message, y *message) fsm.ID {
 	q.messages = append(q.messages, y)
 	q.stats.Enqueued++
 	m.hookOn(y.id, x)
+	if x.TTLMillis == 0 && y.ttl > 0 {
+		m.sometimes("limit: max_age is the ttl")
+	}
 	if x.HasDedup {
 		q.dedup = append(q.dedup, &dedupKey{
 			seq: m.newSeq(), key: x.DedupKey, content: x.DedupContent, first: y.id,
@@ -130,10 +133,11 @@ func (m *Model) accept(q *queue, x *fsm.Message, y *message) fsm.ID {
 
 // full says which of a queue's tables refuses new work.
 func (m *Model) full(q *queue) fsm.Outcome {
+	dead := fsm.Outcome{}
 	if q.options.DeadOverflow == fsm.DeadRefuse && int64(len(q.dead)) >= q.options.MaxDead {
-		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDead, Limit: q.options.MaxDead}
+		dead = fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDead, Limit: q.options.MaxDead}
 	}
-	return q.resultsFull()
+	return m.first(dead, q.resultsFull())
 }
 
 // resultsFull says whether the table of results keeps new work out.
@@ -176,20 +180,12 @@ func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome 
 
 // taskHolder is the message that a task id names, while the task is live, dead or remembered.
 func (m *Model) taskHolder(q *queue, task string) (fsm.ID, bool) {
-	for _, x := range q.messages {
-		if x.task == task && !x.cancelled {
-			return x.id, true
-		}
-	}
-	for _, x := range q.dead {
-		if x.task == task && !m.deadEnded(q, x) {
-			return x.id, true
-		}
-	}
-	for _, r := range q.records {
-		if r.task == task && !m.ended(r.end) {
-			return r.message, true
-		}
+	x, r := m.find(q, func(n names) bool { return n.task == task })
+	switch {
+	case x != nil:
+		return x.id, true
+	case r != nil:
+		return r.message, true
 	}
 	return fsm.ID{}, false
 }

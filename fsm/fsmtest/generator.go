@@ -19,10 +19,12 @@ type Generator struct {
 	index    uint64
 	t        int64 // T of the entry being made
 	queues   []string
-	tiny     bool // options with tiny maxima
-	crowd    bool // batches large enough that more than 1,024 moves are due at once
-	heavy    bool // bodies of about a megabyte
-	focus    int  // when not 0, few messages live long: of 100 answers to a lease, so many are releases, the rest nacks
+	tiny     bool     // options with tiny maxima
+	crowd    bool     // batches large enough that more than 1,024 moves are due at once
+	heavy    bool     // bodies of about a megabyte
+	closing  *fsm.Ack // the last one of a moved message
+	letters  bool     // queues name dead-letter queues
+	focus    int      // when not 0, few messages live long: of 100 answers to a lease, so many are releases, the rest nacks
 	extra    extras
 	sessions []*genSession
 	tokens   []fsm.Token // of past leases, newest last
@@ -56,7 +58,10 @@ const past = 64
 // NewGenerator makes a generator whose choices follow from the seed and from what the model holds.
 func NewGenerator(seed uint64, model *Model) *Generator {
 	g := &Generator{rng: rand.New(rand.NewPCG(seed, 0x5175f0a7e)), model: model}
-	g.queues = []string{"jobs", "mail.out", "A:b-c_d.9"}[:1+g.rng.IntN(3)]
+	g.queues = []string{"jobs", "mail.out", "A:b-c_d.9", "dlq"}[:1+g.rng.IntN(4)]
+	if g.letters = g.chance(50); g.letters {
+		g.queues = []string{"jobs", "dlq", "mail.out"}[:2+g.rng.IntN(2)]
+	}
 	g.tiny = g.chance(50)
 	g.crowd = g.chance(4)
 	g.heavy = !g.crowd && g.chance(3)
@@ -87,8 +92,8 @@ func (g *Generator) Next() (uint64, fsm.Entry) {
 			&fsm.OpenSession{},
 		}
 		for _, name := range g.queues {
-			if g.chance(60) {
-				ops = append(ops, &fsm.CreateQueue{Name: []byte(name), Options: g.options()})
+			if g.letters || g.chance(60) {
+				ops = append(ops, &fsm.CreateQueue{Name: []byte(name), Options: g.newOptions(name)})
 			}
 		}
 		return g.index, fsm.Entry{Now: g.t, Ops: ops}
@@ -283,6 +288,11 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		}
 		return g.nack(), false
 	}
+	if g.letters && g.chance(30) {
+		o := g.letterOp()
+		_, again := o.(*fsm.Ack)
+		return o, again
+	}
 	switch {
 	case p < 300:
 		o := &fsm.Enqueue{Queue: g.queueName(), AutoCreate: !g.chance(8), Messages: g.messages()}
@@ -309,6 +319,9 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 			o.Queue = nil
 		}
 		return o, !o.Request.Session.IsZero()
+	case p < 887:
+		o := g.edit()
+		return o, !o.Request.Session.IsZero()
 	case p < 910:
 		o := &fsm.DeadRequeue{Queue: g.queueName()}
 		o.IDs = g.deadIDs(string(o.Queue))
@@ -329,7 +342,8 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		o := &fsm.DeleteQueue{Request: g.request(1, false), Name: g.queueName()}
 		return o, !o.Request.Session.IsZero()
 	case p < 955:
-		o := &fsm.CreateQueue{Request: g.request(1, false), Name: g.queueName(), Options: g.options()}
+		o := &fsm.CreateQueue{Request: g.request(1, false), Name: g.queueName()}
+		o.Options = g.newOptions(string(o.Name))
 		return o, !o.Request.Session.IsZero()
 	case p < 970:
 		o := &fsm.SetQueue{Request: g.request(1, false), Name: g.queueName()}

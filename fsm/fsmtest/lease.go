@@ -43,8 +43,13 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 	}
 	o := fsm.Outcome{LeaseFrom: int32(len(m.fx.Leases))}
 	size := int64(0)
-	for o.LeaseCount < op.Max && q.slots() > 0 {
+	for o.LeaseCount < op.Max {
+		if q.slots() == 0 {
+			m.seeLimit(q)
+			break
+		}
 		x := q.firstReady()
+		m.seeOrder(q, x)
 		if x == nil || o.LeaseCount > 0 && size+int64(len(x.body)) > most {
 			break
 		}
@@ -109,6 +114,29 @@ func (m *Model) lookUp(t fsm.Token) (holder, fsm.Outcome) {
 				return holder{queue: q, message: x, dead: true}, fsm.Outcome{}
 			}
 		}
+	}
+	// What was moved answers for the dead letter that it was.
+	var letter *message
+	m.letters(func(_ *queue, x *message) {
+		if x.moved.letter.id == t.Message {
+			letter = x.moved.letter
+		}
+	})
+	if letter != nil {
+		if letter.lease != t.Lease || letter.end == neverLeased {
+			return holder{}, lost
+		}
+		return holder{message: letter, dead: true}, fsm.Outcome{}
+	}
+	// The token of one that was acked comes before a result that was pushed under its id.
+	for _, q := range m.queues {
+		for _, r := range q.records {
+			if r.closed && r.message == t.Message && r.lease == t.Lease && !m.ended(r.end) {
+				return holder{queue: q, record: r}, fsm.Outcome{}
+			}
+		}
+	}
+	for _, q := range m.queues {
 		for _, r := range q.records {
 			if r.message == t.Message && !t.Message.IsZero() && !m.ended(r.end) {
 				if r.lease != t.Lease || r.lease.IsZero() {
@@ -133,7 +161,11 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 	if x.cancelled {
 		return m.leaseOfCancelled(h.queue, x, false)
 	}
-	if op.DelayMillis < -1 || op.DelayMillis > maxDelay {
+	bad := op.DelayMillis < -1 || op.DelayMillis > maxDelay
+	if h.queue == nil && (bad || x.end != leaseNacked) { // of what was moved
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
+	}
+	if bad {
 		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
 	}
 	if x.end == leaseNacked {
@@ -219,6 +251,9 @@ func (m *Model) extend(op *fsm.Extend) fsm.Outcome {
 	if h.record != nil {
 		return afterEnd(h.record)
 	}
+	if h.queue == nil { // what was moved
+		return refuse(fsm.LeaseLost, fsm.FieldToken)
+	}
 	if h.message.cancelled {
 		return refuse(fsm.Cancelled, fsm.FieldToken)
 	}
@@ -277,5 +312,8 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 		return x.answer
 	}
 	x.state = fsm.StateReady // at its old place
+	if _, ok := h.queue.lane(x); ok {
+		m.sometimes("order: released to its old place behind nobody")
+	}
 	return x.answer
 }

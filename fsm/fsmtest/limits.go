@@ -48,7 +48,7 @@ func (x *message) size() int64 {
 	if x.timeout > 0 {
 		n += uvarint(x.timeout)
 	}
-	if x.redrives > 0 { // its first id, when that was made, and how often it was redriven
+	if x.redrives > 0 || x.moved != nil { // its first id, when that was made, and how often it was redriven
 		n += 16 + uvarint(x.originalEnqueuedAt) + uvarint(int64(x.redrives))
 	}
 	return n + optional(retrySize(x.retry))
@@ -102,14 +102,18 @@ func (q *queue) large(size int64) fsm.Outcome {
 	return fsm.Outcome{}
 }
 
-// first is the first refusal of a list of checks, made in their order.
-func first(list ...fsm.Outcome) fsm.Outcome {
+// first is the first refusal of a list of checks. Where several refuse, which one is named is the implementation's affair.
+func (m *Model) first(list ...fsm.Outcome) (first fsm.Outcome) {
 	for _, o := range list {
-		if o.Code != fsm.OK {
-			return o
+		switch {
+		case o.Code == fsm.OK:
+		case first.Code == fsm.OK:
+			first = o
+		default:
+			m.instead[[2]fsm.Outcome{first, o}] = true
 		}
 	}
-	return fsm.Outcome{}
+	return first
 }
 
 // out counts a queue's messages that are leased.
@@ -131,6 +135,33 @@ func (q *queue) slots() int64 {
 		return 1 << 40
 	}
 	return max(0, q.options.MaxInFlight-q.out())
+}
+
+// seeLimit notes what keeps a queue from handing out what it has.
+func (m *Model) seeLimit(q *queue) {
+	switch {
+	case len(q.unblocked()) == 0:
+	case q.options.Paused:
+		m.sometimes("limit: paused")
+	default:
+		m.sometimes("limit: as many are out as may be")
+	}
+}
+
+// seeOptions notes what a change of options means for what is there.
+func (m *Model) seeOptions(q *queue, o *fsm.QueueOptions) {
+	for branch, met := range map[string]bool{
+		"option: a lower depth than there is":       o.MaxDepth > 0 && o.MaxDepth < int64(len(q.messages)),
+		"option: fewer in flight than are out":      o.MaxInFlight > 0 && o.MaxInFlight < q.out(),
+		"option: a shorter dead letter retention":   len(q.dead) > 0 && o.DeadRetentionMillis < q.options.DeadRetentionMillis,
+		"option: a longer dead letter retention":    len(q.dead) > 0 && o.DeadRetentionMillis > q.options.DeadRetentionMillis,
+		"option: fewer dedup keys than there are":   o.DedupMaxKeys < int64(len(q.dedup)),
+		"option: fewer result bytes than there are": o.MaxResultsBytes < q.resultBytes(),
+	} {
+		if met {
+			m.sometimes(branch)
+		}
+	}
 }
 
 // servable is a message that a lease may hand out.

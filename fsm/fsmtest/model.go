@@ -39,6 +39,7 @@ type Model struct {
 	cluster  [16]byte
 	places   uint64 // the last place given to a message that became ready
 	results  uint64 // results recorded, over all queues
+	numbers  uint64 // the last number given to a queue
 	seq      uint64 // the last position given to a record, for the order of reclaiming
 	queues   []*queue
 	sessions []*session
@@ -55,14 +56,16 @@ type Model struct {
 	offset   uint32
 	fx       *fsm.Effects
 	op       int32
-	recorded []*queue    // queues in which results were recorded
-	complete []*msgBatch // by the step in hand
-	seen     *Coverage   // over all entries; no part of the state
+	recorded []*queue                // queues in which results were recorded
+	complete []*msgBatch             // by the step in hand
+	instead  map[[2]fsm.Outcome]bool // refusals that would have been as right as the one given
+	seen     *Coverage               // over all entries; no part of the state
 }
 
 // queue is one queue with all that belongs to it.
 type queue struct {
 	name     string
+	number   uint64 // never given twice
 	options  fsm.QueueOptions
 	messages []*message // live ones, in order of enqueue
 	dead     []*message // dead letters, in order of death
@@ -76,7 +79,7 @@ type Counters struct {
 	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, DeadDropped, TombstonesDropped int64
 	Cancelled, Rescheduled                                                                       int64
 	DiedByReason                                                                                 [6]int64
-	LeaseMillisSum                                                                               int64
+	LeaseMillisSum, MovedOut, MovedIn, Stayed                                                    int64
 }
 
 // leaseEnd says how the last lease of a message ended.
@@ -133,7 +136,9 @@ type message struct {
 
 	reason   fsm.DeadReason
 	failedAt int64
-	over     bool // its retention had passed when the queue's options changed
+	stay     fsm.StayReason // why it was not moved to the queue's dead-letter queue
+	moved    *move          // of one that was moved here when it died elsewhere
+	over     bool           // its retention had passed when the queue's options changed
 }
 
 // record is what is remembered of a done task: its result, or a tombstone when it has none.
@@ -148,6 +153,8 @@ type record struct {
 	hasResult bool
 	pushed    bool // by push_result, not by an ack
 	cancelled bool
+	duplicate bool // acked when the task had a pushed result of another message id
+	closed    bool // an acked message that had been moved here: its token is all that is known of it
 
 	kind, contentType, worker string
 	output                    []byte
@@ -164,7 +171,9 @@ type dedupKey struct {
 }
 
 // NewModel makes the empty state of a group.
-func NewModel(group uint16) *Model { return &Model{group: group, seen: NewCoverage()} }
+func NewModel(group uint16) *Model {
+	return &Model{group: group, seen: NewCoverage(), instead: map[[2]fsm.Outcome]bool{}}
+}
 
 // Index is the index of the last entry applied.
 func (m *Model) Index() uint64 { return m.index }
@@ -249,6 +258,8 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.pushResult(op) })
 	case *fsm.DeadRequeue:
 		return m.requested(op.Request, len(op.IDs), nil, func(i int) fsm.Outcome { return m.deadRequeue(string(op.Queue), op.IDs[i]) })
+	case *fsm.DeadEdit:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.deadEdit(op) })
 	case *fsm.DeadDelete:
 		return m.requested(op.Request, len(op.IDs), nil, func(i int) fsm.Outcome { return m.deadDelete(string(op.Queue), op.IDs[i]) })
 	case *fsm.DeadPurge:

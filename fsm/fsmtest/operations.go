@@ -181,22 +181,6 @@ func (g *Generator) options() fsm.QueueOptions {
 	o.DeadRetentionMillis = pick(g, 0, 1000, 5000, 60_000, 3660*day)
 	o.DedupWindowMillis = pick(g, 0, 1000, 3000, 60_000, 366*day)
 	o.ResultTTLMillis = pick(g, 0, 1000, 3000, 60_000, 366*day)
-	if g.chance(8) {
-		switch g.rng.IntN(6) {
-		case 0:
-			o.LeaseMillis = pick(g, minLease-1, maxLease+1, -1)
-		case 1:
-			o.MaxDead = pick[int64](g, -1, 10_000_001)
-		case 2:
-			o.DeadRetentionMillis = pick(g, 999, 3660*day+1)
-		case 3:
-			o.DedupWindowMillis = pick(g, 999, 366*day+1)
-		case 4:
-			o.ResultTTLMillis = pick(g, 999, 366*day+1)
-		case 5:
-			o.MaxResultsBytes = pick[int64](g, -1, 1<<40+1)
-		}
-	}
 	return o
 }
 
@@ -258,22 +242,4 @@ func (g *Generator) nack() *fsm.Nack {
 		o.DelayMillis = pick(g, -2, maxDelay+1)
 	}
 	return o
-}
-
-// deadIDs picks dead letters of a queue, with some that are none.
-func (g *Generator) deadIDs(name string) []fsm.ID {
-	var ids, dead []fsm.ID
-	if q := g.model.queue(name); q != nil {
-		for _, x := range q.dead {
-			dead = append(dead, x.id)
-		}
-	}
-	for n := g.rng.IntN(4); n >= 0; n-- {
-		if len(dead) > 0 && !g.chance(20) {
-			ids = append(ids, pick(g, dead...))
-		} else {
-			ids = append(ids, g.someID())
-		}
-	}
-	return ids
 }

@@ -2,24 +2,44 @@ package fsmtest
 
 import "github.com/quorate/quorate/fsm"
 
+// newOptions draws the options of a new queue.
+func (g *Generator) newOptions(name string) fsm.QueueOptions {
+	o := g.options()
+	switch {
+	case !g.letters:
+	case name == "dlq" && g.chance(80):
+		o.DeadLetterQueue, o.Paused = pick(g, "", "", "missing"), false
+	case name != "dlq" && g.chance(80):
+		o.DeadLetterQueue, o.Paused = "dlq", false
+	}
+	g.fault(name, &o)
+	return o
+}
+
 // setOptions draws the options of a change: mostly those that the queue has with one or two drawn anew, so that each
 // option is changed under whatever the queue holds.
 func (g *Generator) setOptions(name string) fsm.QueueOptions {
-	q := g.model.queue(name)
-	if q == nil || g.chance(15) {
-		return g.options()
+	o := g.options()
+	if q := g.model.queue(name); q != nil && !g.chance(15) {
+		o = q.options
+		for n := 1 + g.rng.IntN(2); n > 0; n-- {
+			g.changeOption(&o)
+		}
+		if out := q.out(); out > 1 && g.chance(40) {
+			o.MaxInFlight = out - 1
+		}
+		if len(q.dead) > 0 && g.chance(25) {
+			o.DeadRetentionMillis = pick(g, 1000, 3000, 60_000, 100*day)
+		}
 	}
-	o := q.options
-	for n := 1 + g.rng.IntN(2); n > 0; n-- {
-		g.changeOption(&o)
-	}
+	g.fault(name, &o)
 	return o
 }
 
 // changeOption draws one option anew.
 func (g *Generator) changeOption(o *fsm.QueueOptions) {
 	from := g.options()
-	switch g.rng.IntN(14) {
+	switch g.rng.IntN(15) {
 	case 0:
 		o.LeaseMillis, o.Retry = from.LeaseMillis, from.Retry
 	case 1:
@@ -41,20 +61,24 @@ func (g *Generator) changeOption(o *fsm.QueueOptions) {
 	case 9:
 		g.limit(o)
 	case 10:
-		o.MaxInFlight = from.MaxInFlight
+		if o.MaxInFlight = from.MaxInFlight; g.chance(50) {
+			o.MaxInFlight = pick[int64](g, 0, 1, 1)
+		}
 	case 11:
 		o.MaxAgeMillis = from.MaxAgeMillis
 	case 12:
 		o.Paused = !o.Paused
 	case 13:
 		o.Paused = false
+	case 14:
+		o.DeadLetterQueue = from.DeadLetterQueue
 	}
 }
 
 // limit draws the limits of a queue, small enough to be met.
 func (g *Generator) limit(o *fsm.QueueOptions) {
 	if g.chance(60) {
-		o.MaxDepth = pick[int64](g, 0, 1, 2, 5, 10, 400, 100_000_000)
+		o.MaxDepth = pick[int64](g, 0, 1, 2, 3, 5, 8, 20, 100_000_000)
 	}
 	if g.chance(60) {
 		o.MaxBytes = pick[int64](g, 0, 1, 30, 100, 300, 20_000, 1<<40)
@@ -66,7 +90,7 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 	if g.chance(45) {
 		o.Ordering = pick(g, fsm.OrderFIFO, fsm.OrderPerKey, fsm.OrderPerKey)
 	}
-	if g.chance(20) {
+	if g.chance(30) {
 		g.limit(o)
 	}
 	if g.chance(30) {
@@ -76,18 +100,50 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 		o.MaxAgeMillis = pick(g, 1, 2, 1000, 5000, 60_000, maxDelay)
 	}
 	o.Paused = g.chance(6)
-	if g.chance(3) {
-		switch g.rng.IntN(5) {
-		case 0:
-			o.MaxDepth = pick[int64](g, -1, 100_000_001)
-		case 1:
-			o.MaxBytes = pick[int64](g, -1, 1<<40+1)
-		case 2:
-			o.MaxInFlight = pick[int64](g, -1, 10_000_001)
-		case 3:
-			o.MaxAgeMillis = pick(g, -1, maxDelay+1)
-		case 4:
-			o.Ordering = fsm.OrderPerKey + 1
-		}
+	if g.letters && g.chance(60) {
+		o.DeadLetterQueue = pick(g, "dlq", "dlq", pick(g, g.queues...), "missing")
+	}
+}
+
+// spoilOptions puts one option beyond its range.
+func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
+	switch g.rng.IntN(16) {
+	case 0:
+		o.LeaseMillis = pick(g, minLease-1, maxLease+1, -1)
+	case 1:
+		o.MaxDead = pick[int64](g, -1, 10_000_001)
+	case 2:
+		o.DeadRetentionMillis = pick(g, 999, 3660*day+1)
+	case 3:
+		o.DedupWindowMillis = pick(g, 999, 366*day+1)
+	case 4:
+		o.ResultTTLMillis = pick(g, 999, 366*day+1)
+	case 5:
+		o.MaxResultsBytes = pick[int64](g, -1, 1<<40+1)
+	case 6:
+		o.MaxDepth = pick[int64](g, -1, 100_000_001)
+	case 7:
+		o.MaxBytes = pick[int64](g, -1, 1<<40+1)
+	case 8:
+		o.MaxInFlight = pick[int64](g, -1, 10_000_001)
+	case 9:
+		o.MaxAgeMillis = pick(g, -1, maxDelay+1)
+	case 10:
+		o.Ordering = fsm.OrderPerKey + 1
+	case 11, 13, 14, 15:
+		o.DeadLetterQueue = pick(g, "-x", "a b")
+	case 12:
+		o.DedupMaxKeys = pick[int64](g, -1, 10_000_001)
+	}
+}
+
+// fault leaves options with at most one fault, since which of several is named is not compared, and not often with one.
+func (g *Generator) fault(name string, o *fsm.QueueOptions) {
+	switch {
+	case o.DeadLetterQueue == name && g.chance(80):
+		o.DeadLetterQueue = ""
+	case o.DeadLetterQueue == name: // its fault
+	case g.chance(8):
+		g.spoilOptions(o)
 	}
 }

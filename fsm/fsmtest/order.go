@@ -55,6 +55,24 @@ func (m *Model) retryDue(q *queue, x *message) {
 		return
 	}
 	x.state, x.due = fsm.StateReady, 0
+	m.sometimes("order: a retry is due at its old place")
+}
+
+// seeOrder notes what waits while a message, or none, is served.
+func (m *Model) seeOrder(q *queue, served *message) {
+	if q.options.Ordering == fsm.OrderUnordered {
+		return
+	}
+	for _, x := range q.messages {
+		if x.state != fsm.StateReady || x == served {
+			continue
+		}
+		if q.options.Ordering == fsm.OrderFIFO {
+			m.sometimes("order: a fifo message waits")
+		} else if x.key != "" && q.lanes()[x.key] != x {
+			m.sometimes("order: a keyed message waits")
+		}
+	}
 }
 
 // Holder is the queue of a live lease whose message holds others back.

@@ -127,6 +127,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 			errs = append(errs, p.compareTask(name, string(wantDead[i].TaskID)), p.compareTask("", idText(wantDead[i].ID)), p.compareTask("", idText(wantDead[i].OriginalID)))
 		}
 	}
+	errs = append(errs, p.compareFilters(name, n, wantDead))
 	for _, r := range m.queue(name).records {
 		errs = append(errs, p.compareTask(name, r.task))
 		if !r.message.IsZero() {
@@ -226,6 +227,9 @@ func fieldDiff(want, got any) string {
 			continue
 		}
 		if x, ok := a.Interface().([]byte); ok && bytes.Equal(x, b.Bytes()) {
+			continue
+		}
+		if reflect.DeepEqual(a.Interface(), b.Interface()) {
 			continue
 		}
 		// Printed, nil and empty are the same, at every depth.

@@ -31,6 +31,11 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 		}
 	}
 	s.Blocked += s.Ready
+	for _, x := range q.messages {
+		if x.moved != nil {
+			s.Moved++
+		}
+	}
 	s.Dead = int64(len(q.dead))
 	for _, r := range q.records {
 		if r.hasResult {
@@ -46,6 +51,7 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 	s.Duplicates, s.Redriven, s.DeadDropped, s.TombstonesDropped = c.Duplicates, c.Redriven, c.DeadDropped, c.TombstonesDropped
 	s.Cancelled, s.Rescheduled = c.Cancelled, c.Rescheduled
 	s.DiedByReason, s.LeaseMillisSum = c.DiedByReason, c.LeaseMillisSum
+	s.MovedOut, s.MovedIn, s.Stayed = c.MovedOut, c.MovedIn, c.Stayed
 	return s, true
 }
 
@@ -87,12 +93,30 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 		in.State = fsm.StateCancelled
 	}
 	if x.state == fsm.StateDead {
-		in.EndedAt = x.failedAt
+		in.EndedAt, in.Stay = x.failedAt, x.stay
+	}
+	if x.moved != nil {
+		in.Origin, in.Held, in.State = x.moved.name, x.state, fsm.StateDead
+		was := m.lived(x)
+		in.Attempts, in.Worker, in.Error, in.History, in.Reason, in.EndedAt = was.attempts, []byte(was.worker), was.lastError, was.history, was.reason, was.failedAt
+		in.Token = fsm.Token{}
+		if was.end != neverLeased {
+			in.Token = was.token()
+		}
 	}
 	return in
 }
 
-// named finds what a name names: by queue and task id, else by a message id's text, which needs no queue.
+// lived is the dead letter whose death is told of: of what was moved and has not died again, the one that it was.
+func (m *Model) lived(x *message) *message {
+	if x.moved != nil && x.state != fsm.StateDead {
+		return x.moved.letter
+	}
+	return x
+}
+
+// named finds what a name names, and whose task it is, nil for what was moved from a queue that is gone: by queue and task
+// id, else by a message id's text, which needs no queue.
 func (m *Model) named(name, task string) (*queue, *message, *record) {
 	for _, q := range m.queues {
 		if q.name == name {
@@ -106,9 +130,14 @@ func (m *Model) named(name, task string) (*queue, *message, *record) {
 		return nil, nil, nil
 	}
 	for _, q := range m.queues {
+		if x := m.messageIn(q, id); x != nil && (name == "" || q.name == name) {
+			return m.home(q, x), x, nil
+		}
+	}
+	for _, q := range m.queues {
 		if name == "" || q.name == name {
-			if x, r := m.find(q, func(n names) bool { return n.id == id }); x != nil || r != nil {
-				return q, x, r
+			if r := m.recordOf(q, func(n names) bool { return n.id == id }); r != nil {
+				return q, nil, r
 			}
 		}
 	}
@@ -121,6 +150,20 @@ func (m *Model) named(name, task string) (*queue, *message, *record) {
 			}
 		}
 	}
+	// What was moved is found by the id that it had, too.
+	var found *message
+	m.letters(func(at *queue, x *message) {
+		h := m.home(at, x)
+		if x.moved.letter.id == id && (name == "" || h != nil && h.name == name) {
+			found = x
+		}
+		if name == "" && h == nil && x.original == id && x.task == task { // of a queue that is gone, by its first id as well
+			found = x
+		}
+	})
+	if found != nil {
+		return m.home(nil, found), found, nil
+	}
 	return nil, nil, nil
 }
 
@@ -130,26 +173,52 @@ type names struct {
 	task         string
 }
 
-// find is a queue's first live message, dead letter, result or tombstone, in this order, that is the one sought.
-func (m *Model) find(q *queue, is func(names) bool) (*message, *record) {
+// messageIn is the message or dead letter that is in a queue under an id.
+func (m *Model) messageIn(q *queue, id fsm.ID) *message {
+	for _, list := range [][]*message{q.messages, q.dead} {
+		for _, x := range list {
+			if x.id == id && !x.cancelled && (x.state != fsm.StateDead || !m.deadEnded(q, x)) {
+				return x
+			}
+		}
+	}
+	return nil
+}
+
+// find is the first live message, dead letter, result or tombstone of a queue's tasks, in this order, that is the one
+// sought. What was moved away is its task still, by the id that it had; what was moved here is not.
+func (m *Model) find(q *queue, is func(names) bool) (found *message, _ *record) {
 	for _, x := range q.messages {
-		if is(names{x.id, x.original, x.task}) && !x.cancelled {
+		if x.moved == nil && is(names{x.id, x.original, x.task}) && !x.cancelled {
 			return x, nil
 		}
 	}
 	for _, x := range q.dead {
-		if is(names{x.id, x.original, x.task}) && !m.deadEnded(q, x) {
+		if x.moved == nil && is(names{x.id, x.original, x.task}) && !m.deadEnded(q, x) {
 			return x, nil
 		}
 	}
+	m.letters(func(_ *queue, x *message) {
+		if x.moved.origin == q.number && is(names{x.moved.letter.id, x.original, x.task}) {
+			found = x
+		}
+	})
+	if found != nil {
+		return found, nil
+	}
+	return nil, m.recordOf(q, is)
+}
+
+// recordOf is the first result, or else tombstone, of a queue that is the one sought.
+func (m *Model) recordOf(q *queue, is func(names) bool) *record {
 	for _, hasResult := range []bool{true, false} {
 		for _, r := range q.records {
-			if r.hasResult == hasResult && is(names{r.message, r.original, r.task}) && !m.ended(r.end) {
-				return nil, r
+			if r.hasResult == hasResult && !r.closed && is(names{r.message, r.original, r.task}) && !m.ended(r.end) {
+				return r
 			}
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // Task says where a task stands. A task that has its result is done, whatever its message still does. Of a done task only
@@ -157,10 +226,10 @@ func (m *Model) find(q *queue, is func(names) bool) (*message, *record) {
 func (m *Model) Task(name, task string) (fsm.Info, bool) {
 	q, x, r := m.named(name, task)
 	switch {
-	case x != nil && m.resultOfTask(q, x.task) != nil:
-		return fsm.Info{ID: x.id, Queue: q.name, TaskID: []byte(x.task), State: fsm.StateDone}, true
+	case x != nil && q != nil && m.resultOfTask(q, x.task) != nil:
+		return fsm.Info{ID: x.id, Queue: m.placeOf(x).name, TaskID: []byte(x.task), State: fsm.StateDone}, true
 	case x != nil:
-		return m.info(q, x), true
+		return m.info(m.placeOf(x), x), true
 	case r != nil:
 		in := fsm.Info{ID: r.message, Queue: q.name, TaskID: []byte(r.task), State: fsm.StateDone}
 		if r.cancelled {
@@ -174,7 +243,7 @@ func (m *Model) Task(name, task string) (fsm.Info, bool) {
 // Result finds the recorded result of a task; found says that Task finds the task, with a result or without.
 func (m *Model) Result(name, task string) (res fsm.RecordedResult, found, hasResult bool) {
 	q, x, r := m.named(name, task)
-	if x != nil {
+	if x != nil && q != nil {
 		r = m.resultOfTask(q, x.task)
 	}
 	if r == nil || !r.hasResult {
@@ -221,7 +290,7 @@ func (m *Model) Live(name string, state fsm.MessageState) []fsm.Info {
 	return m.infos(q, list)
 }
 
-// Dead lists a queue's dead letters by (failed_at, id).
+// Dead lists a queue's dead letters, its own and those that were moved to it, by (failed_at, id).
 func (m *Model) Dead(name string) []fsm.Info {
 	q := m.queue(name)
 	if q == nil {
@@ -233,10 +302,15 @@ func (m *Model) Dead(name string) []fsm.Info {
 			list = append(list, x)
 		}
 	}
+	for _, x := range q.messages {
+		if x.moved != nil {
+			list = append(list, x)
+		}
+	}
 	sort.Slice(list, func(i, j int) bool {
 		a, b := list[i], list[j]
-		if a.failedAt != b.failedAt {
-			return a.failedAt < b.failedAt
+		if at, bt := m.lived(a).failedAt, m.lived(b).failedAt; at != bt {
+			return at < bt
 		}
 		return a.id.Compare(b.id) < 0
 	})

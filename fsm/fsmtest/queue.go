@@ -54,7 +54,7 @@ func withDefaults(o fsm.QueueOptions) fsm.QueueOptions {
 func within(v, low, high int64) bool { return v >= low && v <= high }
 
 // checkOptions judges options that have their defaults; FieldNone is fine.
-func checkOptions(o fsm.QueueOptions) fsm.Field {
+func checkOptions(name string, o fsm.QueueOptions) fsm.Field {
 	switch {
 	case !within(o.LeaseMillis, minLease, maxLease):
 		return fsm.FieldLease
@@ -71,7 +71,16 @@ func checkOptions(o fsm.QueueOptions) fsm.Field {
 		!within(o.MaxResultsBytes, 1, 1<<40):
 		return fsm.FieldOptions
 	}
-	return checkLimits(o)
+	if d := o.DeadLetterQueue; d != "" && !validQueueName(d) {
+		return fsm.FieldDeadLetterQueue
+	}
+	if f := checkLimits(o); f != fsm.FieldNone {
+		return f
+	}
+	if o.DeadLetterQueue == name {
+		return fsm.FieldDeadLetterQueue
+	}
+	return fsm.FieldNone
 }
 
 func refuse(code fsm.Code, field fsm.Field) fsm.Outcome { return fsm.Outcome{Code: code, Field: field} }
@@ -82,7 +91,7 @@ func (m *Model) createQueue(op *fsm.CreateQueue) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
 	o := withDefaults(op.Options)
-	if f := checkOptions(o); f != fsm.FieldNone {
+	if f := checkOptions(name, o); f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
 	if q := m.queue(name); q != nil {
@@ -100,7 +109,8 @@ func (m *Model) createQueue(op *fsm.CreateQueue) fsm.Outcome {
 
 func (m *Model) newQueue(name string, o fsm.QueueOptions) *queue {
 	o.Retry.Steps = append([]int64(nil), o.Retry.Steps...)
-	q := &queue{name: name, options: o}
+	m.numbers++
+	q := &queue{name: name, number: m.numbers, options: o}
 	m.queues = append(m.queues, q)
 	return q
 }
@@ -110,7 +120,7 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
 	o := withDefaults(op.Options)
-	if f := checkOptions(o); f != fsm.FieldNone {
+	if f := checkOptions(string(op.Name), o); f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
 	q := m.queue(string(op.Name))
@@ -120,6 +130,7 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 	if o.Ordering != q.options.Ordering && len(q.messages) > 0 {
 		return refuse(fsm.FailedPrecondition, fsm.FieldOrdering)
 	}
+	m.seeOptions(q, &o)
 	for _, x := range q.dead {
 		x.over = m.deadEnded(q, x) // a longer retention brings nothing back
 	}

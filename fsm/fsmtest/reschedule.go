@@ -42,7 +42,7 @@ func (m *Model) reschedule(op *fsm.Reschedule) fsm.Outcome {
 	case done != nil:
 		m.sometimes("reschedule: of a task that has ended")
 		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
-	case x.state == fsm.StateDead:
+	case x.state == fsm.StateDead || x.moved != nil:
 		m.sometimes("reschedule: of a dead task")
 		return refuse(fsm.FailedPrecondition, fsm.FieldTaskID)
 	case x.state == fsm.StateLeased:

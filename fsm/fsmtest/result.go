@@ -58,7 +58,7 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 		return o
 	}
 	if h.record != nil {
-		return ackAgain(h.record, op)
+		return m.ackAgain(h.queue, h.record, op)
 	}
 	if h.dead {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
@@ -85,12 +85,15 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	h.queue.stats.Acked++
 	h.queue.stats.LeaseMillisSum += m.t - x.leasedAt
 	h.queue.messages = remove(h.queue.messages, x)
+	if x.moved != nil {
+		return m.closeMoved(h.queue, x)
+	}
 	m.settle(x.id, settledDone, nil)
 	if r := m.resultOfTask(h.queue, x.task); r != nil {
 		if r.message == x.id {
 			r.lease = x.lease
 		} else { // pushed while an earlier message of the task was dead, or before there was any
-			m.remember(h.queue, &record{message: x.id, original: x.original, lease: x.lease, task: x.task})
+			m.remember(h.queue, &record{message: x.id, original: x.original, lease: x.lease, task: x.task, duplicate: true})
 		}
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
@@ -106,9 +109,21 @@ func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 }
 
 // ackAgain answers an ack for a task that is done.
-func ackAgain(r *record, op *fsm.Ack) fsm.Outcome {
+func (m *Model) ackAgain(q *queue, r *record, op *fsm.Ack) fsm.Outcome {
 	if r.cancelled {
 		return refuse(fsm.Cancelled, fsm.FieldToken)
+	}
+	if r.closed {
+		m.sometimes("ack: again, of a closed message")
+		return fsm.Outcome{}
+	}
+	if r.duplicate {
+		m.sometimes("ack: again, with a result pushed under an earlier id")
+		o := fsm.Outcome{Duplicate: true}
+		if res := m.resultOfTask(q, r.task); res != nil && res.task != idText(res.message) {
+			o.HasResult, o.Task = true, res.message
+		}
+		return o
 	}
 	if r.pushed {
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
@@ -171,7 +186,9 @@ func (m *Model) remember(q *queue, r *record) {
 		m.recorded = append(m.recorded, q)
 	}
 	q.records = append(q.records, r)
-	m.taskEnded(q, r.message, r.task)
+	if !r.closed {
+		m.taskEnded(q, r.message, r.task)
+	}
 	if r.hasResult {
 		return
 	}
@@ -209,7 +226,7 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 	q, x, done := m.named(string(op.Queue), task)
 	switch {
 	case q != nil:
-	case len(op.Queue) == 0:
+	case len(op.Queue) == 0, x != nil: // nothing, or what was moved from a queue that is gone
 		return refuse(fsm.NotFound, fsm.FieldTaskID)
 	default:
 		if q = m.queue(string(op.Queue)); q == nil {
@@ -241,11 +258,14 @@ func (m *Model) pushResult(op *fsm.PushResult) fsm.Outcome {
 		if r.kind == "" {
 			r.kind = x.kind
 		}
+		if x.moved != nil { // a dead letter, as it was when it died
+			r.attempts = m.lived(x).attempts
+		}
 		// Who had it last is told of the result, where its late ack would have been taken.
-		if x.end == leaseExpired || x.end == leaseReleased {
+		if x.moved == nil && (x.end == leaseExpired || x.end == leaseReleased) {
 			r.lease = x.lease
 		}
-		if x.state != fsm.StateLeased && x.state != fsm.StateDead {
+		if x.state != fsm.StateLeased && x.state != fsm.StateDead && x.moved == nil {
 			q.messages = remove(q.messages, x)
 			m.settle(x.id, settledDone, nil)
 		}
