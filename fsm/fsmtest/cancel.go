@@ -17,7 +17,7 @@ func (m *Model) byTask(name, task []byte) (*queue, *message, *record, fsm.Outcom
 	}
 	q, x, done := m.named(string(name), string(task))
 	switch {
-	case q != nil:
+	case q != nil || x != nil: // x without q: moved from a queue that is gone
 		return q, x, done, fsm.Outcome{}
 	case len(name) > 0 && m.queue(string(name)) == nil:
 		return nil, nil, nil, refuse(fsm.NotFound, fsm.FieldQueue)

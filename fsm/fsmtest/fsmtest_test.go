@@ -17,7 +17,7 @@ var (
 )
 
 // coverSeeds of the default run are run however long they take, and must see all that is asked for.
-const coverSeeds = 50
+const coverSeeds = 40
 
 // TestModel compares the model and the state over random sequences.
 func TestModel(t *testing.T) {
