@@ -121,7 +121,10 @@ func (g *Generator) letterOp() fsm.Op {
 	if g.closing != nil && g.chance(40) {
 		return g.closing
 	}
-	o := &fsm.Ack{Token: g.token(), HasResult: g.chance(50), Result: fsm.Result{Output: []byte("R")}}
+	o := &fsm.Ack{Token: g.token()}
+	if o.HasResult = g.chance(50); o.HasResult {
+		o.Result.Output = []byte("R")
+	}
 	for _, x := range letters {
 		if x.id == o.Token.Message && x.token() == o.Token {
 			g.closing = o
