@@ -21,7 +21,7 @@ import (
 
 var (
 	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
-	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; in the middle all nodes are killed once")
+	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
 	historyModes = flag.String("history-modes", "unordered,fifo,per_key", "the ordering modes of TestHistory's queues")
 	historyKeep  = flag.String("history-keep", "", "folder that keeps TestHistory's history, also where it passes")
 	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
@@ -101,6 +101,9 @@ func TestHistory(t *testing.T) {
 			killMost(t, c, rec)
 		case *historyKills / 2:
 			killAll(t, c, rec, rng)
+		}
+		if i%4 == 3 {
+			freezeLeader(t, c, rec, time.Duration(rng.Int64N(int64(time.Second))))
 		}
 		killLeader(t, c, rec, time.Duration(rng.Int64N(int64(*historyFor/time.Duration(2**historyKills+2)))))
 	}
@@ -235,6 +238,27 @@ func killLeader(t *testing.T, c *proc.Cluster, rec *history.Recorder, down time.
 		t.Fatal(err)
 	}
 	if err := n.WaitReady(within(t, 60*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// freezeLeader stops the process that leads until another node leads, and for a while longer, and lets it go on: a leader that
+// does not know it is none.
+func freezeLeader(t *testing.T, c *proc.Cluster, rec *history.Recorder, longer time.Duration) {
+	t.Helper()
+	n := leader(t, c)
+	thaw := freeze(t, n)
+	defer thaw()
+	rec.Add(history.Event{Kind: history.Mark, Note: history.Frozen, Node: n.Name})
+	eventually(t, 30*time.Second, "another node leads", func(ctx context.Context) bool {
+		for _, o := range c.Nodes {
+			if o != n && o.Leads(ctx) {
+				return true
+			}
+		}
+		return false
+	})
+	if err := linger(t.Context(), longer); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -94,6 +94,8 @@ func (c *checker) marks(es []Event) {
 				c.r.Kills++
 				c.r.count("leader killed")
 			}
+		case Frozen:
+			c.r.count("leader frozen")
 		case Down:
 			c.r.count("no majority alive")
 		case Heal:
@@ -134,9 +136,13 @@ func (c *checker) index(fx []Effect) {
 // pair ties returns and deliveries to their calls.
 func (c *checker) pair(es []Event) {
 	byCall := map[uint64]*operation{}
-	last := int64(0)
+	last, success := int64(0), int64(0)
 	for i := range es {
 		e := &es[i]
+		if e.Kind == Return && e.Class == OK {
+			c.r.Silence = max(c.r.Silence, e.At-success)
+			success = e.At
+		}
 		if e.At < last {
 			c.r.blame("judge", "", "the history is not in the order of its clock", e)
 		}

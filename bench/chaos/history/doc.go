@@ -58,7 +58,7 @@
 //
 // # What a run goes through
 //
-// TestHistory kills leaders (-history-kills), once the leader and a follower so that clients knock on a door without a
+// TestHistory kills leaders (-history-kills), freezes some until they are deposed, kills once the leader and a follower so that clients knock on a door without a
 // majority, and once all nodes, which then start with wall clocks that are wrong by up to -history-skew: whoever leads may jump in
 // time. Snapshots are taken every 256 KiB of log.
 //

@@ -54,6 +54,7 @@ type Report struct {
 	Operations int   // calls that have ended
 	Kills      int   // of nodes that led
 	WaitMillis int64 // the longest that a message lay ready after the faults had ended, in T
+	Silence    int64 // µs; the longest time in which nothing succeeded, by the clients' clock
 }
 
 // required are the counters that a run must have moved, or it has shown nothing.
@@ -130,8 +131,9 @@ func (r *Report) Err() error {
 // WriteTo prints the report.
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d operations, %d events, %d effects of the log, %d kills of the leader; longest wait after the faults %d ms\n",
-		r.Operations, r.Events, r.Effects, r.Kills, r.WaitMillis)
+	fmt.Fprintf(&b, "%d operations, %d events, %d effects of the log, %d kills of the leader\n"+
+		"nothing succeeded for %d ms at most; longest wait of a message after the faults %d ms\n",
+		r.Operations, r.Events, r.Effects, r.Kills, r.Silence/1000, r.WaitMillis)
 	for _, name := range slices.Sorted(maps.Keys(r.Modes)) {
 		m := r.Modes[name]
 		if name == "" {
