@@ -46,11 +46,11 @@ func TestCallsAndAnswers(t *testing.T) {
 	}
 	options := QueueOptions{
 		Lease: time.Second, Retry: &RetryPolicy{Kind: "schedule", Steps: []time.Duration{time.Second, 1500 * time.Microsecond}}, MaxDead: 5,
-		DeadOverflow: "drop_oldest", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, Overflow: "drop_oldest", MaxAge: time.Minute, Paused: true, Rate: 2.5, Burst: 4,
+		DeadOverflow: "drop_oldest", Delivery: "at_most_once", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, Overflow: "drop_oldest", MaxAge: time.Minute, Paused: true, Rate: 2.5, Burst: 4,
 	}
 	wireOptions := wire.QueueOptions{
 		LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "schedule", Steps: []int64{1000, 2}}, MaxDead: 5, DeadOverflow: "drop_oldest",
-		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, Overflow: "drop_oldest", MaxAgeMillis: 60_000, Paused: true, RateMilli: 2500, Burst: 4,
+		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "fifo", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, Overflow: "drop_oldest", Delivery: "at_most_once", MaxAgeMillis: 60_000, Paused: true, RateMilli: 2500, Burst: 4,
 	}
 	info := wire.QueueInfo{
 		Name: "q", Options: wire.QueueOptions{RateMilli: 1001, Burst: 2, LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},

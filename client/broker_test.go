@@ -130,6 +130,7 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 	case wire.TypeSubscribe:
 		b := decode[wire.Subscribe](fc, raw)
 		s.subs[b.Sub] = &fakeSub{num: b.Sub, queue: b.Queue, credit: int(b.Credit), out: map[string]bool{}, started: map[string]bool{}, attached: true}
+		f.hold(s.subs[b.Sub], b.Unfinished)
 		fc.push(wire.TypeOK, raw.Tag, &wire.OK{At: f.at()})
 	case wire.TypeResume:
 		r := decode[wire.Resume](fc, raw)
@@ -148,10 +149,11 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 			}
 		}
 		for tok := range sub.out {
-			if !have[tok] {
+			if !have[tok] && f.msgs[tok] != nil {
 				f.release(f.msgs[tok])
 			}
 		}
+		f.hold(sub, r.Subscribe.Unfinished)
 		for _, tok := range r.Started {
 			sub.started[tok] = true
 		}
@@ -170,6 +172,10 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 		b := decode[wire.Started](fc, raw)
 		if sub := s.subs[b.Sub]; sub != nil {
 			for _, tok := range b.Tokens {
+				if f.msgs[tok] == nil {
+					delete(sub.out, tok) // delivered at most once, and done with
+					continue
+				}
 				sub.started[tok] = true
 			}
 		}
@@ -233,6 +239,18 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 	}
 }
 
+// hold takes the client's word of the at-most-once deliveries that it has.
+func (f *fake) hold(sub *fakeSub, unfinished []string) {
+	for tok := range sub.out {
+		if f.msgs[tok] == nil {
+			delete(sub.out, tok)
+		}
+	}
+	for _, tok := range unfinished {
+		sub.out[tok] = true
+	}
+}
+
 func (f *fake) live(fc *fakeConn, raw wire.Raw, tok string) *fakeMsg {
 	m := f.msgs[tok]
 	if m == nil {
@@ -280,6 +298,13 @@ func (f *fake) hand(q *fakeQueue, sub *fakeSub) wire.Delivered {
 	m.attempt++
 	m.state, m.sub = "leased", sub
 	m.token = m.id + f.id()
+	if q.once {
+		m.state = "done"
+		if sub != nil {
+			sub.out[m.token] = true
+		}
+		return wire.Delivered{ID: m.id, Token: m.token, Attempt: 1, Body: m.m.Body, EnqueuedAt: 1_700_000_000_000, TimeoutMillis: m.m.TimeoutMillis, AtMostOnce: true}
+	}
 	f.msgs[m.token] = m
 	if sub != nil {
 		sub.out[m.token] = true

@@ -119,6 +119,7 @@ type consumer struct {
 	idle     int // workers without a message
 	busy     int // handlers running
 	draining bool
+	quiet    bool // draining: the server will deliver nothing more, as far as can be known
 	over     bool // cancelled handlers' failures are releases; set at DrainTimeout
 	changed  chan struct{}
 }
@@ -211,16 +212,23 @@ func (c *Client) queueEmpty(ctx context.Context, queue string) (bool, error) {
 
 // pumpLocked gives waiting messages to idle workers: their started frame first.
 func (k *consumer) pumpLocked() {
-	if k.draining || !k.s.live {
-		return
-	}
 	n := 0
 	for k.idle > 0 && k.heldHead < len(k.held) {
 		l := k.held[k.heldHead]
+		if !l.once && (k.draining || !k.s.live) {
+			break
+		}
 		k.held[k.heldHead] = nil
 		k.heldHead++
 		n++
 		if l.state != leaseHeld || l.lost != nil {
+			continue
+		}
+		if l.once { // it costs no attempt, and needs no connection
+			l.state = leaseRunning
+			k.idle--
+			k.busy++
+			k.run <- l // has room: one for each worker
 			continue
 		}
 		l.state = leaseTelling
@@ -367,6 +375,14 @@ func (k *consumer) settle(l *lease, r *Result, err error) {
 			k.log.Warn("result dropped: the lease was lost", "message", l.d.ID, "attempt", l.d.Attempt, "err", l.lost)
 		}
 		k.dropLostLocked(l)
+	case l.once:
+		switch {
+		case err != nil:
+			k.log.Warn("handler failed; the message was delivered at most once and does not come again", "message", l.d.ID, "err", err)
+		case r != nil:
+			k.log.Warn("result dropped: the message was done when it was delivered", "message", l.d.ID)
+		}
+		c.dropLeaseLocked(l)
 	case err == nil:
 		k.ackLocked(l, r)
 	case errors.Is(err, ErrRelease) || k.over:
@@ -465,27 +481,40 @@ func (k *consumer) drain() (left int) {
 	k.draining = true
 	k.untellLocked(k.s.telling)
 	k.s.telling = k.s.telling[:0]
+	kept := k.held[:0:0]
 	for _, l := range k.held[k.heldHead:] {
-		if l.state == leaseHeld && l.lost == nil {
-			k.releaseLocked(l)
-		} else {
+		switch {
+		case l.state != leaseHeld || l.lost != nil:
 			c.dropLeaseLocked(l)
+		case l.once:
+			kept = append(kept, l) // nobody else will get it
+		default:
+			k.releaseLocked(l)
 		}
 	}
-	k.held, k.heldHead = nil, 0
+	k.held, k.heldHead = kept, 0
 	k.s.credit = 0
+	k.quiet = true
 	if k.s.live && c.conn != nil && !c.closing {
 		c.queueLocked(&call{
 			typ: wire.TypeCredit, body: &wire.Credit{Sub: k.s.num}, size: 32, bound: c.conn,
-			deadline: c.now() + int64(c.o.Timeout), notify: func(error) {},
+			deadline: c.now() + int64(c.o.Timeout),
+			notify: func(error) {
+				c.mu.Lock()
+				k.quiet = true
+				k.changedLocked()
+				c.mu.Unlock()
+			},
 		})
+		k.quiet = false
 	}
 	c.mu.Unlock()
 
-	none := func() bool { return len(k.s.out) == 0 && k.busy == 0 }
+	none := func() bool { return len(k.s.out) == 0 && k.busy == 0 && k.quiet }
 	if k.o.DrainTimeout < 0 || !k.await(k.o.DrainTimeout, none) {
 		c.mu.Lock()
 		k.over = true
+		k.dropHeldLocked()
 		var rs []run
 		for _, l := range k.s.out {
 			if f := l.cancel; f != nil && l.state == leaseRunning {
@@ -497,7 +526,7 @@ func (k *consumer) drain() (left int) {
 		k.await(drainGrace, func() bool { return k.busy == 0 })
 		c.mu.Lock()
 		for _, l := range slices.Clone(k.s.out) {
-			if l.state == leaseRunning && l.lost == nil {
+			if l.state == leaseRunning && l.lost == nil && !l.once {
 				k.releaseLocked(l)
 			}
 		}
@@ -524,6 +553,21 @@ func (k *consumer) drain() (left int) {
 		k.wg.Wait()
 	}
 	return left
+}
+
+// dropHeldLocked gives up at-most-once deliveries that no handler has taken by the end of a drain.
+func (k *consumer) dropHeldLocked() {
+	lost := 0
+	for _, l := range k.held[k.heldHead:] {
+		if l.state == leaseHeld {
+			lost++
+			k.c.dropLeaseLocked(l)
+		}
+	}
+	k.held, k.heldHead = nil, 0
+	if lost > 0 {
+		k.log.Warn("at-most-once deliveries are lost: no handler had taken them by the end of the drain", "count", lost)
+	}
 }
 
 func (k *consumer) settlingLeft() int {

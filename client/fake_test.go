@@ -77,6 +77,7 @@ type fakeSub struct {
 }
 
 type fakeQueue struct {
+	once    bool // delivers at most once
 	ready   []*fakeMsg
 	retry   int
 	results map[string]*wire.Result

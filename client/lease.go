@@ -31,6 +31,9 @@ type Delivery struct {
 	// may run up to 5 % faster than this one. It carries the monotonic clock. Consume moves the lease on, not this field.
 	Deadline time.Time
 	Timeout  time.Duration // how long the attempt may run in all; 0: no limit
+	// AtMostOnce says that the message was done when it was delivered: there is no lease and no Deadline, an ack changes nothing, and
+	// nack, extend and release answer ErrLeaseLost. It never comes again.
+	AtMostOnce bool
 }
 
 // leaseEnd is the safe local end of a lease that had left to run at from.
@@ -47,7 +50,7 @@ type LeaseOptions struct {
 }
 
 // Lease pulls up to Max messages. It returns none and no error when none came within Wait. A lease that was granted
-// after the context had ended is released. Extend and the end of a lease tell whether its task was cancelled: ErrCancelled.
+// after the context had ended is released; from a queue that delivers at most once such messages are lost. Extend and the end of a lease tell whether its task was cancelled: ErrCancelled.
 func (c *Client) Lease(ctx context.Context, queue string, o LeaseOptions) ([]*Delivery, error) {
 	if o.Max == 0 {
 		o.Max = 1
@@ -79,7 +82,9 @@ func (c *Client) Lease(ctx context.Context, queue string, o LeaseOptions) ([]*De
 				return // what it granted ends by itself
 			}
 			for i := range l.Messages {
-				c.releaseSoon(l.Messages[i].Token)
+				if !l.Messages[i].AtMostOnce {
+					c.releaseSoon(l.Messages[i].Token)
+				}
 			}
 		},
 	}
@@ -129,6 +134,10 @@ func deliveries(out []*Delivery, queue string, ms []wire.Delivered, now int64, w
 			Body: keep(m.Body), Priority: int(m.Priority), Key: keep(m.Key),
 			Attempt: int(m.Attempt), Redrives: int(m.Redrives), EnqueuedAt: time.UnixMilli(m.EnqueuedAt),
 			Deadline: wall.Add(time.Duration(left)), Timeout: time.Duration(m.TimeoutMillis) * time.Millisecond,
+			AtMostOnce: m.AtMostOnce,
+		}
+		if d.AtMostOnce {
+			d.Deadline = time.Time{}
 		}
 		if d.TaskID == "" {
 			d.TaskID = d.ID

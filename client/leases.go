@@ -27,6 +27,9 @@ type lease struct {
 	at    int // in s.out
 	state leaseState
 
+	// once: delivered at most once. It is in no table of leases, is not extended, and no answer of the server ends it.
+	once bool
+
 	// Of consumers only.
 	length    time.Duration // of the lease when it came: what an extension is expected to bring
 	expires   int64         // safe local end; moves with extensions
@@ -57,6 +60,10 @@ func (s *subscription) tendLocked(now int64, rs *[]run) int64 {
 		}
 		if l.timeoutAt != 0 && l.timeoutAt <= now && l.state != leaseSettling {
 			c.loseLocked(l, ErrTaskTimeout, rs)
+			continue
+		}
+		if l.once {
+			at(l.timeoutAt)
 			continue
 		}
 		if l.expires <= now {
@@ -194,8 +201,13 @@ func (c *Client) dropLeaseLocked(l *lease) {
 		return
 	}
 	l.state = leaseOver
-	delete(c.leases, l.d.Token)
 	s := l.s
+	if l.once {
+		s.finished = append(s.finished, l.d.Token)
+		c.wakeWriter()
+	} else {
+		delete(c.leases, l.d.Token)
+	}
 	last := len(s.out) - 1
 	s.out[l.at] = s.out[last]
 	s.out[l.at].at = l.at
@@ -253,13 +265,24 @@ func (cn *conn) deliver(f wire.Raw) error {
 	cn.got = deliveries(cn.got[:0], "", w.Messages, now, time.Now())
 	c.mu.Lock()
 	s := c.subs[w.Sub]
+	if s != nil && len(cn.got) > 0 && cn.got[0].AtMostOnce && (s.cons == nil || !s.cons.over) {
+		cn.deliverOnce(s, now)
+		return nil
+	}
 	if s == nil || (s.cons != nil && s.cons.draining) {
+		lost := 0
 		for _, d := range cn.got {
-			if !c.closed {
+			switch {
+			case d.AtMostOnce:
+				lost++
+			case !c.closed:
 				c.releaseLocked(d.Token, func(error) {})
 			}
 		}
 		c.mu.Unlock()
+		if lost > 0 {
+			c.log.Warn("at-most-once deliveries are lost: their subscription has ended", "count", lost)
+		}
 		return nil
 	}
 	ls := make([]lease, len(cn.got))
@@ -306,8 +329,57 @@ func (cn *conn) deliver(f wire.Raw) error {
 	return nil
 }
 
+// deliverOnce takes in messages that are done already. Client.mu is held, and given back.
+func (cn *conn) deliverOnce(s *subscription, now int64) {
+	c := cn.c
+	ls := make([]lease, len(cn.got))
+	for i, d := range cn.got {
+		d.Queue = s.queue
+		l := &ls[i]
+		*l = lease{s: s, d: d, once: true, at: len(s.out)}
+		s.out = append(s.out, l)
+		if s.cons == nil {
+			l.state = leaseRunning
+			continue
+		}
+		if d.Timeout > 0 {
+			l.timeoutAt = leaseEnd(now, d.Timeout)
+			c.watchDeadline(l.timeoutAt)
+		}
+		s.cons.held = append(s.cons.held, l)
+	}
+	if s.cons != nil {
+		s.cons.pumpLocked()
+		c.mu.Unlock()
+		clear(cn.got)
+		return
+	}
+	deliver := s.deliver
+	c.mu.Unlock()
+	for _, d := range cn.got {
+		deliver(d)
+	}
+	clear(cn.got)
+	c.mu.Lock()
+	for i := range ls {
+		c.dropLeaseLocked(&ls[i])
+	}
+	c.mu.Unlock()
+}
+
+// appendFinished encodes the tokens of at-most-once deliveries that are done with.
+func (cn *conn) appendFinished(s *subscription) {
+	if !s.live || len(s.finished) == 0 {
+		return
+	}
+	n := min(len(s.finished), 1000)
+	cn.buf = wire.AppendFrame(cn.buf, wire.TypeStarted, 0, &wire.Started{Sub: s.num, Tokens: s.finished[:n]})
+	s.finished = slices.Delete(s.finished, 0, n)
+}
+
 // appendStarted encodes the started tokens of a subscription that is live on this connection.
 func (cn *conn) appendStarted(s *subscription) {
+	cn.appendFinished(s)
 	if !s.live || len(s.telling) == 0 {
 		return
 	}

@@ -33,6 +33,9 @@ type QueueOptions struct {
 	// Overflow is what an enqueue does beyond MaxDepth and MaxBytes: "reject" (default) refuses it; "drop_oldest" has messages that
 	// wait die with the reason overflow, at most 16 for one, of the lowest priority the oldest first, never one that is leased.
 	Overflow string
+	// Delivery is "at_least_once" (default) or "at_most_once": a message is done when it is delivered, and lost if its worker does not
+	// get it or dies with it. It changes only while the queue holds no live message.
+	Delivery string
 	Paused   bool // nothing is leased; enqueues, acks and nacks go on
 
 	// Rate is how many deliveries there may be a second: 0.001 to 1,000,000 in steps of 0.001, 0 for no limit. Burst is how many of
@@ -48,7 +51,7 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		ResultTTLMillis: millis(o.ResultTTL), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight, MaxAgeMillis: millis(o.MaxAge),
 		Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue, RateMilli: rateMilli(o.Rate), Burst: o.Burst,
-		Overflow: o.Overflow,
+		Overflow: o.Overflow, Delivery: o.Delivery,
 	}
 }
 
@@ -105,7 +108,7 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
 			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
 			Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
-			Overflow: o.Overflow,
+			Overflow: o.Overflow, Delivery: o.Delivery,
 		},
 		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,

@@ -35,6 +35,8 @@ type subscription struct {
 	out     []*lease
 	telling []*lease // started frames to write; order of taking
 	tokens  []string // scratch
+	// finished are at-most-once deliveries that are done with, which the server has not been told: at most the window.
+	finished []string
 }
 
 func (c *Client) subscribe(queue string, credit int, length time.Duration, worker string, fill func(*subscription)) (*subscription, error) {
@@ -64,8 +66,16 @@ func (c *Client) subscribe(queue string, credit int, length time.Duration, worke
 	return s, nil
 }
 
+// body is the subscription as the server is to have it from now on: what is told anew need not be told again.
 func (s *subscription) body() wire.Subscribe {
-	return wire.Subscribe{Sub: s.num, Queue: s.queue, Credit: s.credit, LeaseMillis: millis(s.lease), Worker: s.worker}
+	b := wire.Subscribe{Sub: s.num, Queue: s.queue, Credit: s.credit, LeaseMillis: millis(s.lease), Worker: s.worker}
+	s.finished = s.finished[:0]
+	for _, l := range s.out {
+		if l.once && len(b.Unfinished) < wire.MaxTokens {
+			b.Unfinished = append(b.Unfinished, l.d.Token)
+		}
+	}
+	return b
 }
 
 // attachLocked makes the subscription known on a new connection: Subscribe, or Resume with what it has in hands. The
@@ -80,6 +90,9 @@ func (s *subscription) attachLocked(cn *conn) {
 		cl.rebuild = func() any {
 			r := &wire.Resume{Subscribe: s.body()}
 			for _, l := range s.out[:min(len(s.out), wire.MaxTokens)] {
+				if l.once {
+					continue
+				}
 				if l.state == leaseHeld || l.state == leaseTelling {
 					r.Held = append(r.Held, l.d.Token)
 				} else {
@@ -133,6 +146,9 @@ func (s *subscription) confirmed(cn *conn, lost []string, err error) {
 		if s.cons != nil {
 			s.cons.pumpLocked()
 		}
+		if len(s.finished) > 0 { // since the list was written
+			c.wakeWriter()
+		}
 		c.watchDeadline(c.now())
 	}
 	c.mu.Unlock()
@@ -159,6 +175,7 @@ func (s *subscription) endLocked(err error) {
 
 func (s *subscription) detachLocked() {
 	s.live = false
+	s.finished = s.finished[:0]
 	if s.cons != nil {
 		s.cons.untellLocked(s.telling)
 	}

@@ -36,11 +36,12 @@ type Group interface {
 
 // Session is a client session attached to a connection; the methods are group.Session's.
 type Session interface {
-	Subscribe(sub uint32, queue string, credit int32, leaseMillis int64, worker string) *group.Error
+	Subscribe(sub uint32, queue string, credit int32, leaseMillis int64, worker string, unfinished ...fsm.Token) *group.Error
 	Credit(sub uint32, credit int32) *group.Error
 	Unsubscribe(sub uint32) *group.Error
 	Started(sub uint32, tokens []fsm.Token)
-	Resume(ctx context.Context, sub uint32, queue string, credit int32, leaseMillis int64, worker string, started, held []fsm.Token) ([]fsm.Token, group.Stamp, *group.Error)
+	Settled(ctx context.Context, sub uint32) *group.Error
+	Resume(ctx context.Context, sub uint32, queue string, credit int32, leaseMillis int64, worker string, started, held []fsm.Token, unfinished ...fsm.Token) ([]fsm.Token, group.Stamp, *group.Error)
 	Lease(p *group.Proposal, queue string, req fsm.Request, wait time.Duration)
 	Detach()
 }

@@ -66,8 +66,12 @@ func (c *conn) subscribe(raw wire.Raw) bool {
 	if a == nil {
 		return true
 	}
+	unfinished, f := tokensOf(nil, "unfinished", req.Unfinished)
+	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
 	c.submit()
-	return c.done(raw.Tag, a.Subscribe(req.Sub, req.Queue, req.Credit, req.LeaseMillis, req.Worker))
+	return c.done(raw.Tag, a.Subscribe(req.Sub, req.Queue, req.Credit, req.LeaseMillis, req.Worker, unfinished...))
 }
 
 func (c *conn) credit(raw wire.Raw) bool {
@@ -79,7 +83,21 @@ func (c *conn) credit(raw wire.Raw) bool {
 	if a == nil {
 		return true
 	}
-	return c.done(raw.Tag, a.Credit(req.Sub, req.Credit))
+	err := a.Credit(req.Sub, req.Credit)
+	if req.Credit != 0 || err != nil {
+		return c.done(raw.Tag, err)
+	}
+	// Nothing is delivered after the answer.
+	return c.slowly(raw.Tag, 0, 1, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
+		if err := a.Settled(ctx, req.Sub); err != nil {
+			return 0, nil, faultOf(err)
+		}
+		at, err := c.srv.group("").Read(ctx, true, func(*fsm.State) {})
+		if err != nil {
+			at = group.Stamp{Index: c.srv.group("").Status().Applied}
+		}
+		return wire.TypeOK, &wire.OK{At: wire.At(at)}, nil
+	})
 }
 
 func (c *conn) unsubscribe(raw wire.Raw) bool {
@@ -133,10 +151,14 @@ func (c *conn) resume(raw wire.Raw) bool {
 	if f != nil {
 		return c.fault(raw.Tag, f)
 	}
+	unfinished, f := tokensOf(nil, "unfinished", req.Subscribe.Unfinished)
+	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
 	c.submit()
 	return c.slowly(raw.Tag, 0, 1+(len(started)+len(held))/100, func(ctx context.Context, _ *errand) (wire.Type, any, *wire.Fault) {
 		s := &req.Subscribe
-		lost, at, err := a.Resume(ctx, s.Sub, s.Queue, s.Credit, s.LeaseMillis, s.Worker, started, held)
+		lost, at, err := a.Resume(ctx, s.Sub, s.Queue, s.Credit, s.LeaseMillis, s.Worker, started, held, unfinished...)
 		if err != nil {
 			return 0, nil, faultOf(err)
 		}

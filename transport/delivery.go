@@ -45,7 +45,8 @@ func (v *delivery) add(st *fsm.State, l fsm.Leased) (size int, ok bool) {
 		ID: token[:wire.IDBytes], Token: token,
 		Attempt: d.Attempt, LeaseLeftMillis: d.LeaseLeft, Body: d.Body,
 		Kind: viewText(d.Kind), ContentType: viewText(d.ContentType),
-		Priority: d.Priority, Key: d.Key, EnqueuedAt: d.EnqueuedAt, TimeoutMillis: d.TimeoutMillis, Redrives: d.Redrives,
+		AtMostOnce: d.Once,
+		Priority:   d.Priority, Key: d.Key, EnqueuedAt: d.EnqueuedAt, TimeoutMillis: d.TimeoutMillis, Redrives: d.Redrives,
 	}
 	if id := viewText(d.TaskID); id != m.ID {
 		m.TaskID = id
@@ -66,6 +67,9 @@ func (v *delivery) add(st *fsm.State, l fsm.Leased) (size int, ok bool) {
 // hand remembers when a lease was handed out, for the lease-to-ack histogram. mu is held.
 func (c *conn) hand(st *fsm.State, l fsm.Leased, now time.Time) {
 	c.srv.metrics.leased(st.Time() - c.lease.EnqueuedAt)
+	if l.Once { // no answer is owed
+		return
+	}
 	if c.handed == nil {
 		c.handed = make(map[fsm.ID]time.Time)
 	}
@@ -94,7 +98,8 @@ func (c *conn) Deliver(sub uint32, st *fsm.State, leases []fsm.Leased) bool {
 	if c.closing {
 		return false
 	}
-	if c.lent+c.lentOut > c.maxDeliver {
+	if c.lent+c.lentOut > c.maxDeliver && !leases[0].Once { // what is delivered at most once cannot be taken back
+
 		c.srv.metrics.slowConsumers.WithLabelValues("declined").Inc()
 		return false
 	}
@@ -200,9 +205,12 @@ func (c *conn) answerLeased(k *call, st *fsm.State, at wire.At, leases []fsm.Lea
 	if !c.appendFrame(wire.TypeLeased, k.tag, &c.leasedRep) {
 		n = 0
 	}
-	for _, l := range leases[n:] { // never sent: given back, they cost no attempt
+	for _, l := range leases[n:] { // never sent: given back, they cost no attempt; delivered at most once, they are lost
 		delete(c.handed, l.Token.Lease)
 		c.srv.metrics.unsent.Inc()
+		if l.Once {
+			continue
+		}
 		c.srv.group("").Propose(&group.Proposal{
 			Op: fsm.AppendOp(nil, &fsm.Release{Token: l.Token}), Deadline: c.srv.cfg.Broker.Clock().Mono() + c.srv.cfg.CallTimeout, Done: forgotten{},
 		})

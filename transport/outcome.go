@@ -214,6 +214,10 @@ func precondition(k *call, o *fsm.Outcome) string {
 		return "the messages that this request was given are not leased to it any more"
 	case o.Field == fsm.FieldOrdering:
 		return fmt.Sprintf("ordering: queue %q holds live messages, and it changes only while there are none: drain or purge it first", k.queue)
+	case o.Field == fsm.FieldDelivery:
+		return fmt.Sprintf("delivery: queue %q holds live messages, and it changes only while there are none: drain or purge it first", k.queue)
+	case o.Field == fsm.FieldThen:
+		return "then: the message was delivered at most once, and was done when it was delivered: enqueue these by themselves"
 	case o.Field == fsm.FieldBatchID:
 		return "batch: it is sealed, and takes no more members"
 	case fieldNames[o.Field] != "":

@@ -20,6 +20,9 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 	if o.Overflow == wire.OverflowDropOldest {
 		q.Overflow = fsm.OverflowDropOldest
 	}
+	if o.Delivery == wire.DeliverAtMostOnce {
+		q.Delivery = fsm.DeliverAtMostOnce
+	}
 	switch o.Ordering {
 	case wire.OrderFIFO:
 		q.Ordering = fsm.OrderFIFO
@@ -49,6 +52,9 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	q.Ordering, q.Overflow = orderings[o.Ordering], wire.OverflowReject
 	if o.Overflow == fsm.OverflowDropOldest {
 		q.Overflow = wire.OverflowDropOldest
+	}
+	if q.Delivery = wire.DeliverAtLeastOnce; o.Delivery == fsm.DeliverAtMostOnce {
+		q.Delivery = wire.DeliverAtMostOnce
 	}
 	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
 	q.RateMilli, q.Burst = o.RateMilli, o.Burst

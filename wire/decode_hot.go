@@ -314,7 +314,7 @@ func (d *dec) outcome(v *Outcome) {
 func (d *dec) delivered(v *Delivered) {
 	old := *v
 	*v = Delivered{}
-	n := d.open(15)
+	n := d.open(16)
 	if d.req(&n, 1) {
 		v.ID = d.id()
 	}
@@ -362,6 +362,9 @@ func (d *dec) delivered(v *Delivered) {
 	}
 	if d.opt(&n, 15) {
 		v.Queue = d.optString(old.Queue)
+	}
+	if d.opt(&n, 16) {
+		v.AtMostOnce = d.optBool()
 	}
 	d.close(n)
 }

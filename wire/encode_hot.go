@@ -232,6 +232,7 @@ func appendDeliveries(b []byte, ds []Delivered) []byte {
 		b = optInt(b, p, 13, v.TimeoutMillis)
 		b = optInt(b, p, 14, int64(v.Redrives))
 		b = optText(b, p, 15, v.Queue)
+		b = optTrue(b, p, 16, v.AtMostOnce)
 	}
 	return b
 }

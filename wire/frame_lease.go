@@ -33,6 +33,7 @@ type Delivered struct {
 	TimeoutMillis   int64    `cbor:"13,keyasint,omitempty"` // of this attempt in all
 	Redrives        int32    `cbor:"14,keyasint,omitempty"` // how often it came back from the dead
 	Queue           string   `cbor:"15,keyasint,omitempty"` // in peeks of results; omitted in deliveries
+	AtMostOnce      bool     `cbor:"16,keyasint,omitempty"` // it is done already: there is no lease (lease_left_ms 0), nothing to ack, and it never comes again
 }
 
 // Subscribe asks for deliveries.
@@ -42,6 +43,9 @@ type Subscribe struct {
 	Credit      int32  `cbor:"3,keyasint"`           // window, 0–10000; 0 pauses
 	LeaseMillis int64  `cbor:"4,keyasint,omitempty"` // 100 ms–12 h; absent: the queue's
 	Worker      string `cbor:"5,keyasint,omitempty"` // ≤ 128 bytes
+	// Tokens of at-most-once deliveries of this subscription, of earlier connections too, that the client has not said it is done
+	// with: they count against the window until Started names them. ≤ 10000
+	Unfinished []string `cbor:"6,keyasint,omitempty"`
 }
 
 // Delivery carries leased messages of a subscription.
@@ -50,7 +54,8 @@ type Delivery struct {
 	Messages []Delivered `cbor:"2,keyasint"`
 }
 
-// Credit sets a subscription's window.
+// Credit sets a subscription's window. A window of 0 is answered when nothing is on its way any more: no Delivery of the subscription
+// follows the answer.
 type Credit struct {
 	Sub    uint32 `cbor:"1,keyasint"`
 	Credit int32  `cbor:"2,keyasint"` // the new window, 0–10000; 0 pauses
@@ -67,7 +72,8 @@ type Unsubscribe struct {
 	Sub uint32 `cbor:"1,keyasint"`
 }
 
-// Started tells which deliveries a handler has taken. It is sent before the handler is called.
+// Started tells which deliveries a handler has taken. It is sent before the handler is called. Of at-most-once deliveries it tells
+// which are done with, which opens the window for as many: it is sent when the handler has returned.
 type Started struct {
 	Sub    uint32   `cbor:"1,keyasint"`
 	Tokens []string `cbor:"2,keyasint"` // ≤ 10000

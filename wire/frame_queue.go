@@ -22,6 +22,7 @@ type QueueOptions struct {
 	MaxAgeMillis    int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
 	RateMilli       int64  `cbor:"29,keyasint,omitempty"` // deliveries a second, in thousandths; 0: no limit
 	Burst           int64  `cbor:"30,keyasint,omitempty"` // of them at once; 0: one second's worth, at least 1
+	Delivery        string `cbor:"27,keyasint,omitempty"` // "at_least_once" (default) or "at_most_once": leasing acknowledges; changes only while the queue holds no live message
 	DeadLetterQueue string `cbor:"40,keyasint,omitempty"` // another queue, to which what dies here is moved; absent: it stays here
 }
 

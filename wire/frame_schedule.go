@@ -102,3 +102,9 @@ const (
 	OverflowReject     = "reject"
 	OverflowDropOldest = "drop_oldest"
 )
+
+// Values of QueueOptions.Delivery.
+const (
+	DeliverAtLeastOnce = "at_least_once"
+	DeliverAtMostOnce  = "at_most_once"
+)

@@ -110,6 +110,9 @@ func (o *QueueOptions) Validate() *Fault {
 	if o.Overflow != "" && o.Overflow != OverflowReject && o.Overflow != OverflowDropOldest {
 		return Invalid("overflow", "%.40q; %s or %s expected", o.Overflow, OverflowReject, OverflowDropOldest)
 	}
+	if o.Delivery != "" && o.Delivery != DeliverAtLeastOnce && o.Delivery != DeliverAtMostOnce {
+		return Invalid("delivery", "%.40q; %s or %s expected", o.Delivery, DeliverAtLeastOnce, DeliverAtMostOnce)
+	}
 	switch o.Ordering {
 	case "", OrderUnordered, OrderFIFO, OrderPerKey:
 	default:

@@ -23,7 +23,11 @@ func checkSub(sub uint32) *Fault {
 
 // Validate judges a subscription.
 func (s *Subscribe) Validate() *Fault {
+	if n := len(s.Unfinished); n > MaxTokens {
+		return Invalid("unfinished", "%d tokens; at most %d in one frame", n, MaxTokens)
+	}
 	return first(
+		checkTokens("unfinished", s.Unfinished),
 		checkSub(s.Sub),
 		CheckQueue("queue", s.Queue),
 		checkRange("credit", int64(s.Credit), 0, MaxCredit),

@@ -265,6 +265,8 @@ func TestValidate(t *testing.T) {
 			DedupWindowMillis: 1000, DedupMaxKeys: 1, ResultTTLMillis: 1000, MaxResultsBytes: 1}), ""},
 		{"options lease", options(QueueOptions{LeaseMillis: 99}), "lease_ms: 99"},
 		{"options max_dead", options(QueueOptions{MaxDead: 10_000_001}), "max_dead: 10000001; 1 to 10000000"},
+		{"options delivery", options(QueueOptions{Delivery: DeliverAtMostOnce}), ""},
+		{"options delivery unknown", options(QueueOptions{Delivery: "once"}), "delivery: "},
 		{"options overflow", options(QueueOptions{DeadOverflow: "drop"}), `dead_overflow: "drop"; refuse or drop_oldest`},
 		{"options retention", options(QueueOptions{DeadRetentionMillis: 999}), "dead_letter_retention_ms: 999"},
 		{"options dedup window", options(QueueOptions{DedupWindowMillis: MaxDelayMillis + 1}), "dedup_window_ms: "},

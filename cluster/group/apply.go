@@ -120,9 +120,7 @@ func (g *Group) settle(f *flight) {
 				continue
 			}
 			if len(leases) > 0 && g.orphaned(p) {
-				for j := range leases {
-					d.release(leases[j].Token)
-				}
+				g.giveBack(leases)
 			}
 			if p == nil {
 				continue // its deadline has passed: completed as unknown
@@ -146,6 +144,10 @@ func (g *Group) orphaned(p *Proposal) bool {
 func (g *Group) deliver(sub *subscription, leases []fsm.Leased) {
 	d := &g.dispatch
 	now := d.subs[sub.consumer] // not sub, if that has ended and perhaps begun anew, with another queue
+	if leases[0].Once {
+		g.deliverOnce(sub, now, leases)
+		return
+	}
 	if now != nil {
 		now.out += int32(len(leases))
 		d.appetite(now)
@@ -164,8 +166,32 @@ func (g *Group) deliver(sub *subscription, leases []fsm.Leased) {
 	default:
 		d.block(sub, g.clock.Mono())
 	}
+	g.giveBack(leases)
+}
+
+// deliverOnce hands over what is done already: what does not get through is lost. The state lock is held.
+func (g *Group) deliverOnce(sub, now *subscription, leases []fsm.Leased) {
+	conn := sub.session.conn
+	if now != sub || sub.dormant || conn == nil || !conn.Deliver(sub.consumer.Sub, g.st, leases) {
+		g.metrics.lost(len(leases))
+		return
+	}
 	for i := range leases {
-		d.release(leases[i].Token)
+		sub.add(leases[i].Token)
+	}
+	g.dispatch.appetite(sub)
+	g.flushes.add(conn)
+	g.metrics.delivered(len(leases))
+}
+
+// giveBack releases leases that reached nobody. What is delivered at most once is lost then. The state lock is held.
+func (g *Group) giveBack(leases []fsm.Leased) {
+	for i := range leases {
+		if leases[i].Once {
+			g.metrics.lost(1)
+			continue
+		}
+		g.dispatch.release(leases[i].Token)
 	}
 }
 

@@ -28,6 +28,7 @@ type dispatcher struct {
 	blocked   []*subscription        // whose connections had no room
 	releases  []fsm.Token            // leases to give back in the next entry
 	releasing map[fsm.Token]struct{} // those and the ones on their way
+	packing   time.Duration          // when the entry at hand is packed, on Clock.Mono
 	gone      []fsm.Token            // scratch
 	delivery  fsm.Delivery           // scratch
 	op        struct {               // scratch
@@ -348,6 +349,7 @@ func (d *dispatcher) deal(st *fsm.State, now int64, buf []byte, f *flight, limit
 		d.marked = append(d.marked[:0], d.marked[1:]...)
 		q.marked = false
 		avail, sure, next := q.look(st, now)
+		once := q.known && st.AtMostOnce(q.number)
 		if avail <= 0 && next != 0 && q.count > 0 {
 			d.refills.at(q, next)
 		}
@@ -360,6 +362,9 @@ func (d *dispatcher) deal(st *fsm.State, now int64, buf []byte, f *flight, limit
 					break serve // its turn, when the guesses have come true: then the queue is marked again
 				}
 				d.delist(q, w)
+				if w.sub != nil && once && !d.offers(w.sub) {
+					continue // its flight, or the end of its block, puts it back
+				}
 				var n int64
 				if w.pull != nil {
 					n = d.dealPull(w.pull, sure, f)
@@ -408,6 +413,19 @@ func (g *Group) waitOn(w *pull) bool {
 	d.enlist(w.queue, &w.waiter)
 	d.mark(w.queue)
 	g.pullUntil(w.until)
+	return true
+}
+
+// offers says whether a subscription of an at-most-once queue may be given something. What is given cannot be declined, so it is
+// asked for room before, and has one operation in flight at a time: its connection is then owed what it has room for and that.
+func (d *dispatcher) offers(s *subscription) bool {
+	if s.reserved > 0 {
+		return false
+	}
+	if c, ok := s.session.conn.(roomy); ok && !c.Room() {
+		d.block(s, d.packing)
+		return false
+	}
 	return true
 }
 

@@ -126,14 +126,14 @@ func (g *Group) landed(f *flight) {
 func (g *Group) unbook(f *flight) {
 	for i := range f.ops {
 		if op := &f.ops[i]; op.sub != nil && !op.found {
-			op.sub.reserved -= op.max
+			op.sub.unreserve(op.max)
 			g.dispatch.appetite(op.sub)
 		}
 	}
 	for i := range f.ops {
 		op := &f.ops[i]
 		if op.sub != nil && op.found {
-			op.sub.reserved -= op.max
+			op.sub.unreserve(op.max)
 			g.dispatch.delist(op.sub.queue, &op.sub.waiter)
 			g.dispatch.appetite(op.sub)
 		}

@@ -19,6 +19,7 @@ type Metrics struct {
 	Refused       *prometheus.CounterVec // code
 	Unknown       prometheus.Counter
 	Delivered     prometheus.Counter
+	Lost          prometheus.Counter
 	Snapshots     prometheus.Histogram
 	Waiting       prometheus.Gauge
 	WaitingBytes  prometheus.Gauge
@@ -55,6 +56,7 @@ func NewMetrics(labels prometheus.Labels) *Metrics {
 		}, []string{"code"}),
 		Unknown:       counter("unknown_total", "Operations whose fate could not be told to their caller."),
 		Delivered:     counter("delivered_total", "Messages delivered to subscriptions."),
+		Lost:          counter("once_lost_total", "At-most-once deliveries that were committed and reached no connection."),
 		Snapshots:     histogram("snapshot_seconds", "Duration of a snapshot.", prometheus.ExponentialBuckets(0.01, 2, 14)),
 		Waiting:       gauge("waiting_operations", "Operations that wait to be proposed."),
 		WaitingBytes:  gauge("waiting_bytes", "Their bytes."),
@@ -68,7 +70,7 @@ func NewMetrics(labels prometheus.Labels) *Metrics {
 // Collectors are all of them, to be registered.
 func (m *Metrics) Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.Leading, m.LeaderChanges, m.Entries, m.EntryOps, m.EntryBytes, m.Commit, m.Apply, m.Refused, m.Unknown, m.Delivered,
+		m.Leading, m.LeaderChanges, m.Entries, m.EntryOps, m.EntryBytes, m.Commit, m.Apply, m.Refused, m.Unknown, m.Delivered, m.Lost,
 		m.Snapshots, m.Waiting, m.WaitingBytes, m.InFlight, m.InFlightBytes, m.Sessions, m.Subscriptions,
 	}
 }
@@ -97,6 +99,12 @@ func (m *Metrics) applied(took time.Duration) {
 func (m *Metrics) delivered(n int) {
 	if m != nil {
 		m.Delivered.Add(float64(n))
+	}
+}
+
+func (m *Metrics) lost(n int) {
+	if m != nil {
+		m.Lost.Add(float64(n))
 	}
 }
 

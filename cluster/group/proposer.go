@@ -160,6 +160,7 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 	if len(f.ops) > 0 {
 		d.refills.due(d, t) // those that ride along cost no entry
 	}
+	d.packing = g.clock.Mono()
 	pk.buf = d.deal(g.st, t, pk.buf, f, g.limits.EntryBytes)
 	if d.refills.sooner {
 		d.refills.sooner = false

@@ -13,8 +13,9 @@ import (
 // keep.
 type Conn interface {
 	// Deliver hands over messages just leased for a subscription; st.Deliver reads them. False: there is no room, or the
-	// connection is closing; the leases are then given back, which costs no attempt. A Conn that has a method Room() bool is
-	// asked it before it is offered more.
+	// connection is closing; the leases are then given back, which costs no attempt. At-most-once deliveries (all of l are, or none)
+	// must not be declined for want of room: those are lost. A Conn that has a method Room() bool is asked it before it is offered
+	// more.
 	Deliver(sub uint32, st *fsm.State, l []fsm.Leased) (sent bool)
 	// LeaseGone names leases of a subscription (0: pulls) that ran out.
 	LeaseGone(sub uint32, tokens []fsm.Token)
@@ -59,13 +60,15 @@ type subscription struct {
 	session     *Session
 	queue       *queue
 	credit      int32 // the window; 0: paused
-	out         int32 // leases that the applied state has for it
+	out         int32 // leases that the applied state has for it, and what is in once
 	reserved    int32 // leases that entries in flight may add
 	leaseMillis int64
 	worker      []byte
 	unstarted   map[fsm.Token]struct{} // delivered; no handler has taken them
+	once        map[fsm.Token]struct{} // delivered at most once, and the worker is not done with them: they are in out; nil: none yet
 	dormant     bool                   // its connection was replaced: nothing is delivered before it is resumed
 	closed      bool
+	idle        chan struct{} // closed when nothing is reserved any more; nil: nobody waits for that
 
 	blocked      bool // its connection had no room
 	blockedUntil time.Duration
@@ -206,12 +209,14 @@ func checkSubscription(queue string, credit int32, leaseMillis int64, worker str
 
 // Subscribe begins deliveries of a queue, which need not exist yet, to subscription number sub (1 and up; 0 are the
 // session's pulls). A second Subscribe of the number replaces the first. worker names the worker in attempt histories.
-func (s *Session) Subscribe(sub uint32, queue string, credit int32, leaseMillis int64, worker string) *Error {
+// unfinished are at-most-once deliveries that the worker has not yet said it is done with, at most MaxCredit: they are in no state, so
+// its word is all there is.
+func (s *Session) Subscribe(sub uint32, queue string, credit int32, leaseMillis int64, worker string, unfinished ...fsm.Token) *Error {
 	if err := checkSubscription(queue, credit, leaseMillis, worker); err != nil {
 		return err
 	}
 	s.g.mu.Lock()
-	c, err := s.subscribe(sub, queue, credit, leaseMillis, worker)
+	c, err := s.subscribe(sub, queue, credit, leaseMillis, worker, unfinished)
 	if err == nil && c.dormant { // a worker that begins anew and resumes nothing
 		for t := range c.unstarted {
 			s.g.dispatch.release(t)
@@ -226,7 +231,7 @@ func (s *Session) Subscribe(sub uint32, queue string, credit int32, leaseMillis 
 
 // subscribe makes or changes a subscription. Its leases out are counted from the state, so that the window is exact
 // whatever happened before. The state lock is held.
-func (s *Session) subscribe(n uint32, queue string, credit int32, leaseMillis int64, worker string) (*subscription, *Error) {
+func (s *Session) subscribe(n uint32, queue string, credit int32, leaseMillis int64, worker string, unfinished []fsm.Token) (*subscription, *Error) {
 	g := s.g
 	if err := s.gone(); err != nil {
 		return nil, err
@@ -239,6 +244,7 @@ func (s *Session) subscribe(n uint32, queue string, credit int32, leaseMillis in
 		if old.queue.name == queue {
 			old.credit, old.leaseMillis, old.worker = credit, leaseMillis, []byte(worker)
 			old.out = g.countLeases(old.consumer)
+			old.hold(unfinished)
 			d.appetite(old)
 			return old, nil
 		}
@@ -253,10 +259,29 @@ func (s *Session) subscribe(n uint32, queue string, credit int32, leaseMillis in
 	}
 	sub.waiter = waiter{sub: sub}
 	sub.out = g.countLeases(sub.consumer)
+	sub.hold(unfinished)
 	s.subs[n] = sub
 	d.subs[sub.consumer] = sub
 	d.appetite(sub)
 	return sub, nil
+}
+
+// hold counts at-most-once deliveries against the window, in place of those that were counted before.
+func (s *subscription) hold(once []fsm.Token) {
+	s.once = nil
+	s.add(once...)
+}
+
+func (s *subscription) add(once ...fsm.Token) {
+	if s.once == nil && len(once) > 0 {
+		s.once = make(map[fsm.Token]struct{}, len(once))
+	}
+	for _, t := range once {
+		if _, twice := s.once[t]; !twice {
+			s.once[t] = struct{}{}
+			s.out++
+		}
+	}
 }
 
 // wake ends the dormancy of a subscription whose connection was replaced. The state lock is held.
@@ -290,6 +315,37 @@ func (s *Session) Credit(sub uint32, credit int32) *Error {
 	return nil
 }
 
+// Settled waits until no lease for a subscription is on its way: with a window of 0, all that it will be given has been delivered.
+func (s *Session) Settled(ctx context.Context, sub uint32) *Error {
+	s.g.mu.Lock()
+	c := s.subs[sub]
+	if c == nil || c.reserved == 0 {
+		s.g.mu.Unlock()
+		return nil
+	}
+	if c.idle == nil {
+		c.idle = make(chan struct{})
+	}
+	idle := c.idle
+	s.g.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return errReadLate
+	case <-s.g.stopReads:
+		return errStopping
+	}
+}
+
+// unreserve takes off the books what an operation in flight might have leased.
+func (s *subscription) unreserve(n int32) {
+	if s.reserved -= n; s.reserved == 0 && s.idle != nil {
+		close(s.idle)
+		s.idle = nil
+	}
+}
+
 func noSubscription(sub uint32) *Error {
 	return &Error{Code: CodeNotFound, Message: fmt.Sprintf("this session has no subscription %d", sub)}
 }
@@ -310,22 +366,35 @@ func (s *Session) Unsubscribe(sub uint32) *Error {
 	return nil
 }
 
-// Started says that handlers have taken these deliveries: they cost an attempt from here on if the worker vanishes.
+// Started says that handlers have taken these deliveries: they cost an attempt from here on if the worker vanishes. At-most-once
+// ones it says that the worker is done with, and they leave its window.
 func (s *Session) Started(sub uint32, tokens []fsm.Token) {
 	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
+	done := false
 	if c := s.subs[sub]; c != nil && s.conn != nil {
 		for _, t := range tokens {
 			delete(c.unstarted, t)
+			if _, once := c.once[t]; once {
+				delete(c.once, t)
+				c.out--
+				done = true
+			}
 		}
+		if done {
+			s.g.dispatch.appetite(c)
+		}
+	}
+	s.g.mu.Unlock()
+	if done {
+		s.g.kick()
 	}
 }
 
 // Resume is Subscribe for a consumer that may hold leases from an earlier connection, to this leader or another: the
 // client lists what its handlers have started and what it holds unstarted. Leases of the consumer that are in neither
-// list were never sent and are given back. lost are the listed ones that are live no longer.
+// list were never sent and are given back. lost are the listed ones that are live no longer. unfinished is as in Subscribe.
 func (s *Session) Resume(ctx context.Context, sub uint32, queue string, credit int32, leaseMillis int64, worker string,
-	started, held []fsm.Token,
+	started, held []fsm.Token, unfinished ...fsm.Token,
 ) (lost []fsm.Token, at Stamp, err *Error) {
 	if err := checkSubscription(queue, credit, leaseMillis, worker); err != nil {
 		return nil, Stamp{}, err
@@ -337,7 +406,7 @@ func (s *Session) Resume(ctx context.Context, sub uint32, queue string, credit i
 	var inner *Error
 	at, err = s.g.Read(ctx, false, func(st *fsm.State) {
 		var c *subscription
-		if c, inner = s.subscribe(sub, queue, credit, leaseMillis, worker); inner == nil {
+		if c, inner = s.subscribe(sub, queue, credit, leaseMillis, worker, unfinished); inner == nil {
 			lost = s.reconcile(st, c, started, held)
 			c.wake()
 		}

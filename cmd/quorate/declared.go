@@ -42,6 +42,7 @@ type declaredQueue struct {
 	MaxDepth            int64          `toml:"max_depth"`
 	MaxBytes            int64          `toml:"max_bytes"`
 	Overflow            string         `toml:"overflow"`
+	Delivery            string         `toml:"delivery"`
 	MaxInFlight         int64          `toml:"max_in_flight"`
 	MaxAgeMillis        int64          `toml:"max_age_ms"`
 	Paused              *bool          `toml:"paused"` // absent: as it is, so that a start ends nobody's pause
@@ -72,7 +73,7 @@ type declaredSchedule struct {
 const (
 	retryKeys         = "kind, steps_ms, initial_ms, multiplier_milli, max_ms, max_attempts, jitter_ms"
 	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_queue, dead_letter_retention_ms, dedup_window_ms, " +
-		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, rate, burst"
+		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, delivery, rate, burst"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
 		"ttl_ms, timeout_ms, retry"
 )
@@ -107,7 +108,7 @@ func (q *declaredQueue) wire() wire.QueueOptions {
 		ResultTTLMillis: q.ResultTTLMillis, MaxResultsBytes: q.MaxResultsBytes, Ordering: q.Ordering,
 		MaxDepth: q.MaxDepth, MaxBytes: q.MaxBytes, MaxInFlight: q.MaxInFlight, MaxAgeMillis: q.MaxAgeMillis,
 		Paused: q.Paused != nil && *q.Paused, RateMilli: milliOf(q.Rate), Burst: q.Burst,
-		Overflow: q.Overflow,
+		Overflow: q.Overflow, Delivery: q.Delivery,
 	}
 }
 
@@ -146,7 +147,7 @@ func (q *declaredQueue) options() client.QueueOptions {
 		DedupMaxKeys: o.DedupMaxKeys, ResultTTL: durationMillis(o.ResultTTLMillis), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
 		MaxAge: durationMillis(o.MaxAgeMillis), Paused: o.Paused, Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
-		Overflow: o.Overflow,
+		Overflow: o.Overflow, Delivery: o.Delivery,
 	}
 }
 

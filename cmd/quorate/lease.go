@@ -19,6 +19,7 @@ type leasedMessage struct {
 	TaskID      string            `json:"task_id"`
 	Attempt     int               `json:"attempt"`
 	LeaseLeftMS int64             `json:"lease_left_ms"`
+	AtMostOnce  bool              `json:"at_most_once,omitempty"` // it is done: there is nothing to ack, and no lease
 	Kind        string            `json:"kind,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Priority    int               `json:"priority"`
@@ -43,7 +44,7 @@ func newLease(c *cli) *cobra.Command {
 				out := make([]leasedMessage, 0, len(ds))
 				for _, d := range ds {
 					m := leasedMessage{ID: d.ID, Token: d.Token, TaskID: d.TaskID, Attempt: d.Attempt, LeaseLeftMS: leaseLeft(d).Milliseconds(),
-						Kind: d.Kind, ContentType: d.ContentType, Priority: d.Priority, Body: d.Body}
+						Kind: d.Kind, ContentType: d.ContentType, Priority: d.Priority, Body: d.Body, AtMostOnce: d.AtMostOnce}
 					if m.Body == nil {
 						m.Body = []byte{}
 					}
@@ -59,7 +60,11 @@ func newLease(c *cli) *cobra.Command {
 			}
 			rows := make([][]string, 0, len(ds))
 			for _, d := range ds {
-				rows = append(rows, []string{d.Token, fmt.Sprint(d.Attempt), leaseLeft(d).String(), excerpt(d.Body)})
+				left := leaseLeft(d).String()
+				if d.AtMostOnce {
+					left = "done"
+				}
+				rows = append(rows, []string{d.Token, fmt.Sprint(d.Attempt), left, excerpt(d.Body)})
 			}
 			return c.table([]string{"TOKEN", "ATTEMPT", "LEFT", "BODY"}, rows)
 		}),

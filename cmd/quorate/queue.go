@@ -36,7 +36,7 @@ func needsVerb(cmd *cobra.Command, _ []string) error {
 type queueFlags struct {
 	lease, deadRetention, dedupWindow, resultTTL millis
 	retry, deadOverflow, ordering, deadQueue     string
-	overflow                                     string
+	overflow, delivery                           string
 	maxDead, dedupMaxKeys, maxResultsBytes       int64
 	maxDepth, maxBytes, maxInFlight              int64
 	maxAge                                       millis
@@ -58,6 +58,7 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.StringVar(&f.ordering, "ordering", "", "which messages wait for which: unordered; fifo, one message at a time, the next one when it is done or dead; or per_key, that for each --key. It changes only while the queue holds no message (default unordered)")
 	fl.Int64Var(&f.maxDepth, "max-depth", 0, "messages held at once, delayed, retrying and leased ones included; beyond it --overflow; 0 for no limit")
 	fl.Int64Var(&f.maxBytes, "max-bytes", 0, "bytes of messages held at once, fields included; beyond it --overflow; 0 for no limit")
+	fl.StringVar(&f.delivery, "delivery", "", "at_least_once, or at_most_once: a message is done when a worker gets it, and lost if that worker dies. It changes only while the queue holds no message (default at_least_once)")
 	fl.StringVar(&f.overflow, "overflow", "", "beyond max-depth and max-bytes: reject enqueues, or drop_oldest: of the lowest priority what has waited longest dies, with the reason overflow, at most 16 messages for one; never what a worker has (default reject)")
 	fl.Int64Var(&f.maxInFlight, "max-in-flight", 0, "messages leased at once, over all consumers; 0 for no limit")
 	fl.Var(&f.rate, "rate", "deliveries a second, 0.001 to 1000000, such as 2.5 or 100; 0 for no limit")
@@ -106,6 +107,9 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	}
 	if given("max-bytes") {
 		o.MaxBytes = f.maxBytes
+	}
+	if given("delivery") {
+		o.Delivery = f.delivery
 	}
 	if given("overflow") {
 		o.Overflow = f.overflow
@@ -209,7 +213,7 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"ordering": o.Ordering, "max_depth": o.MaxDepth, "max_bytes": o.MaxBytes, "max_in_flight": o.MaxInFlight,
 		"max_age_ms": o.MaxAge.Milliseconds(), "paused": o.Paused, "dead_letter_queue": o.DeadLetterQueue,
 		"rate": o.Rate, "burst": o.Burst,
-		"overflow": o.Overflow,
+		"overflow": o.Overflow, "delivery": o.Delivery,
 	}
 }
 
@@ -270,7 +274,7 @@ func newQueueShow(c *cli) *cobra.Command {
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
 				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
-				"overflow", o.Overflow,
+				"overflow", o.Overflow, "delivery", o.Delivery,
 				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused),
 				"rate", rateText(o.Rate), "burst", count(o.Burst))
 		}),

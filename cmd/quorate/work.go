@@ -126,6 +126,8 @@ func (w *commandWorker) handle(ctx context.Context, d *client.Delivery) (*client
 	switch {
 	case err == nil && out.over:
 		return nil, client.Permanent(fmt.Errorf("output is longer than %d bytes", outputLimit))
+	case err == nil && d.AtMostOnce: // it was done before it ran, without a result
+		return nil, nil
 	case err == nil:
 		return &client.Result{Output: out.buf.Bytes(), ContentType: "application/octet-stream"}, nil
 	case ctx.Err() != nil && w.timeout > 0 && errors.Is(ctx.Err(), context.DeadlineExceeded):
