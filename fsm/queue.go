@@ -153,8 +153,8 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 // emptyHeaps gives a queue fresh heaps.
 func (s *State) emptyHeaps(q *queue) {
 	q.released = table.Heap{Moved: s.moved.released}
-	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
-	q.leases = table.Heap{Less: s.cmpLess[clockLease], Moved: s.moved.side}
+	q.due = table.Heap{Less: s.cmpLess[clockDue], Rank: s.ranks.due, Moved: s.moved.side}
+	q.leases = table.Heap{Less: s.cmpLess[clockLease], Rank: s.ranks.lease, Moved: s.moved.side}
 	q.dedups = table.Heap{Less: s.cmpLess[clockDedup]}
 	q.results = table.Heap{Less: s.cmpLess[clockResult]}
 	q.order = resultOrder{}
@@ -315,7 +315,7 @@ func (s *State) purgeLive(q *queue) int64 {
 	q.filled = 0
 	s.swapLanes(q)
 	q.released = table.Heap{Moved: s.moved.released}
-	q.due = table.Heap{Less: s.cmpLess[clockDue], Moved: s.moved.side}
+	q.due = table.Heap{Less: s.cmpLess[clockDue], Rank: s.ranks.due, Moved: s.moved.side}
 	s.emptyVictims(q)
 	s.clockFix(clockDue, q)
 	return n

@@ -128,6 +128,7 @@ type State struct {
 	callback   Message
 	cmpLess    [clocks]func(a, b int32) bool
 	moved      movedFuncs
+	ranks      struct{ due, lease func(sl int32) uint32 }
 	deadBefore func(a, b int32) bool // deadLess
 	victimLess func(a, b int32) bool
 
@@ -170,6 +171,7 @@ type opScratch struct {
 func New(group uint16) *State {
 	s := &State{group: group, lim: formatBounds(), seed: maphash.MakeSeed(), arena: arena.New()}
 	s.deadBefore = s.deadLess
+	s.ranks.due, s.ranks.lease = s.dueRank, s.leaseRank
 	s.moved.side = func(sl, pos int32) { s.sides.Mut(sl).heapPos = pos }
 	s.moved.released = func(slot, pos int32) { s.messages.Mut(slot).next = pos }
 	s.moved.victim = func(slot, pos int32) { s.victimAt.Set(slot, pos+1) }

@@ -9,6 +9,9 @@ const heapArity = 4
 type Heap struct {
 	// Less orders slots of equal key; it must be a strict order that does not change while they are here. nil: by slot.
 	Less func(a, b int32) bool
+	// Rank judges slots of equal key before Less does: of different ranks the lower goes first, and Less must agree. It is
+	// asked once, when a slot comes in or is fixed, so that a comparison need not look at two records. nil: all are equal.
+	Rank func(slot int32) uint32
 	// Moved is told the position of a slot whenever it changes, −1 when the slot leaves. nil: nobody needs it, as where
 	// only Min and Pop are used.
 	Moved func(slot, pos int32)
@@ -20,6 +23,7 @@ type Heap struct {
 type heapNode struct {
 	key  int64
 	slot int32
+	rank uint32
 }
 
 func (h *Heap) node(i int32) *heapNode { return &h.pages[uint32(i)>>pageShift][i&pageMask] }
@@ -28,10 +32,20 @@ func (h *Heap) before(a, b *heapNode) bool {
 	if a.key != b.key {
 		return a.key < b.key
 	}
+	if a.rank != b.rank {
+		return a.rank < b.rank
+	}
 	if h.Less == nil {
 		return a.slot < b.slot
 	}
 	return h.Less(a.slot, b.slot)
+}
+
+func (h *Heap) rank(slot int32) uint32 {
+	if h.Rank == nil {
+		return 0
+	}
+	return h.Rank(slot)
 }
 
 func (h *Heap) put(i int32, n heapNode) {
@@ -78,7 +92,7 @@ func (h *Heap) check(pos int32) {
 func (h *Heap) Push(key int64, slot int32) {
 	h.grow()
 	h.n++
-	h.up(h.n-1, heapNode{key, slot})
+	h.up(h.n-1, heapNode{key, slot, h.rank(slot)})
 }
 
 // Pop removes the lowest and returns it.
@@ -92,7 +106,8 @@ func (h *Heap) Pop() (key int64, slot int32, ok bool) {
 // Fix gives the slot at pos another key. The same key again places it anew among its equals.
 func (h *Heap) Fix(pos int32, key int64) {
 	h.check(pos)
-	h.settle(pos, heapNode{key, h.node(pos).slot})
+	slot := h.node(pos).slot
+	h.settle(pos, heapNode{key, slot, h.rank(slot)})
 }
 
 // Remove takes out the slot at pos.

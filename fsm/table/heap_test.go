@@ -21,6 +21,11 @@ func checkHeap(t *testing.T, h *Heap, pos []int32) {
 
 func TestHeapModel(t *testing.T) {
 	t.Parallel()
+	t.Run("without ranks", func(t *testing.T) { testHeapModel(t, nil) })
+	t.Run("ranks", func(t *testing.T) { testHeapModel(t, func(s int32) uint32 { return uint32(6000-s) >> 3 }) })
+}
+
+func testHeapModel(t *testing.T, rank func(int32) uint32) {
 	rnd := newRand(t)
 	const slots = 6000
 	pos := make([]int32, slots)
@@ -28,7 +33,7 @@ func TestHeapModel(t *testing.T) {
 		pos[i] = -1
 	}
 	tie := func(a, b int32) bool { return a > b } // not the default order
-	h := Heap{Less: tie, Moved: func(slot, p int32) { pos[slot] = p }}
+	h := Heap{Less: tie, Rank: rank, Moved: func(slot, p int32) { pos[slot] = p }}
 	keys := map[int32]int64{}
 	lowest := func() (slot int32) {
 		slot = -1
