@@ -23,7 +23,7 @@ var (
 	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
 	historyModes = flag.String("history-modes", "unordered,fifo,per_key", "the ordering modes of TestHistory's queues")
-	historyKeep  = flag.String("history-keep", "", "folder that keeps TestHistory's history, also where it passes")
+	historyKeep  = flag.String("history-keep", "", "new folder that keeps TestHistory's history; without it one is kept where the test fails")
 	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
 	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")
 )
@@ -32,20 +32,14 @@ var (
 // log and with the contract: G1 to G15, for each ordering mode.
 func TestHistory(t *testing.T) {
 	rng := draw(t)
-	dir := t.TempDir()
-	keep := *historyKeep
-	if keep == "" {
-		keep = dir
-	} else if err := os.MkdirAll(keep, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	taps := filepath.Join(dir, "taps")
+	keep := keepDir(t)
+	taps := filepath.Join(keep, "taps")
 	if err := os.Mkdir(taps, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	// Small snapshots: nodes that come back after a while are sent one.
 	c := startWith(t, proc.Config{
-		Binary: chaosBinary(t), Nodes: 3, Dir: filepath.Join(dir, "nodes"),
+		Binary: chaosBinary(t), Nodes: 3, Dir: t.TempDir(),
 		Env: []string{"QUORATE_CHAOS_TAP=" + taps, "QUORATE_CHAOS_SNAPSHOT_BYTES=262144"},
 	})
 	cl := open(t, c.Addrs()...)
@@ -135,6 +129,29 @@ func TestHistory(t *testing.T) {
 		t.Error(err)
 	}
 	judgeHistory(t, file, taps, v)
+}
+
+// keepDir is where the history goes: the folder that was asked for, or one that is removed unless the test fails.
+func keepDir(t *testing.T) string {
+	t.Helper()
+	if *historyKeep != "" {
+		if err := os.MkdirAll(*historyKeep, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		return *historyKeep
+	}
+	dir, err := os.MkdirTemp("", "quorate-history-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the history is kept in %s", dir)
+		} else if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
 }
 
 // judgeHistory checks what was recorded.
