@@ -268,6 +268,11 @@ func (w *workload) handle(ctx context.Context, l *link, token string) {
 	case p < 48: // never heard of again
 	case p < 52:
 		w.ack(ctx, l, token, nil)
+	case p < 60: // and something to be done next, in the same entry; twice, to be sure
+		w.ackThen(ctx, l, token, result, []byte("carried by "+token))
+		if p < 54 {
+			w.ackThen(ctx, l, token, result, []byte("carried by "+token))
+		}
 	default:
 		w.ack(ctx, l, token, result)
 	}
@@ -279,8 +284,17 @@ func (w *workload) event(l *link, op history.Op, token string) history.Event {
 
 // ack sends an ack; result nil: without one.
 func (w *workload) ack(ctx context.Context, l *link, token string, result []byte) {
+	w.ackThen(ctx, l, token, result, nil)
+}
+
+// ackThen sends an ack that enqueues a message, where then is its body.
+func (w *workload) ackThen(ctx context.Context, l *link, token string, result, then []byte) {
 	body := &wire.Ack{Token: token}
 	ev := w.event(l, history.Ack, token)
+	if then != nil {
+		body.Then = []wire.Then{{Queue: w.queue, Message: wire.Message{Body: then}}}
+		ev.Body = history.Sum(then)
+	}
 	if result != nil {
 		body.Result = &wire.Result{Output: result}
 		ev.Result = history.Sum(result)

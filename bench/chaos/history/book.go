@@ -42,6 +42,7 @@ type message struct {
 	body     string
 	created  uint64 // index
 	by       request
+	parent   string // token of the ack that enqueued it
 
 	state    state
 	gen      uint32 // raised by each change of state: what heaps hold of earlier ones is void

@@ -344,7 +344,7 @@ func (c *checker) token(op *operation) {
 		}
 		switch op.call.Op {
 		case Ack:
-			if e.Result == op.call.Result {
+			if e.Result == op.call.Result && (e.Chained > 0) == (op.call.Body != "") {
 				return
 			}
 		case Nack:
@@ -419,6 +419,20 @@ func (c *checker) phantoms() {
 	for _, op := range c.ops {
 		if op.call.Op == Enqueue {
 			sent[request{op.call.Session, op.call.Number}] = op.call.Body
+		}
+	}
+	carried := map[string]string{}
+	for _, op := range c.ops {
+		if op.call.Op == Ack && op.call.Body != "" {
+			carried[op.call.Token] = op.call.Body
+		}
+	}
+	for token, ms := range c.j.chained {
+		for _, m := range ms {
+			if carried[token] != m.body {
+				c.r.mode(m.q.opt.Mode).Unexpected++
+				c.r.blame("G2", m.q.opt.Mode, fmt.Sprintf("message %s is in the log behind the ack %s, and nobody sent it so", m.id, token))
+			}
 		}
 	}
 	for id, m := range c.j.created {

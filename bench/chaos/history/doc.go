@@ -25,12 +25,13 @@
 // The checker then holds each call against the log. Both take n log n in the number of events: heaps for places and
 // deadlines, maps by request id and token, one sort by the clients' clock.
 //
-//	G1   every confirmed enqueue is in the log, can be read at the end, and stands there as the log has it
+//	G1   every confirmed enqueue is in the log, can be read at the end, and stands there as the log has it; what an ack
+//	     carries is enqueued in its entry
 //	G2   what is delivered, and what is in the log, was sent by somebody, byte for byte
 //	G3   tokens rise; a lease follows a nack, a release, or an expiry at its deadline as extended; no expiry is left out
 //	G4   every ack, nack, extension and release gets the outcome that its token deserves, in the log and at the client
 //	G5   acks of one token that succeed have one result; another result is refused with already_exists
-//	G6   a message ends once; linearizable reads see that end, from its entry on and not before, with the same bytes
+//	G6   a message ends once, and an ack that is repeated enqueues nothing more; linearizable reads see that end, from its entry on and not before, with the same bytes
 //	G7   the queues drain once faults end, and no message that may go out lies for longer than Config.Within
 //	G8   a dedup key makes one message a window; duplicates name the first; other content is refused; nothing is forgotten
 //	G9   each lease is the one that the mode demands: priority and place, the head of the queue, the head of the key; an
@@ -52,7 +53,7 @@
 //
 // # What is not judged
 //
-// Operations that the workload of bench/chaos does not use: redriving, purges, replacing and rescheduling, chains, batches,
+// Operations that the workload of bench/chaos does not use: redriving, purges, replacing and rescheduling, batches,
 // schedules, limits of a queue. One that moves messages is reported under the guarantee "judge", so that nothing is passed over in
 // silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
 //

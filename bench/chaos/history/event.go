@@ -29,6 +29,7 @@ const (
 	Entry  Op = "entry"  // an entry begins: its index, T, ΣShift
 	Queue  Op = "queue"  // a queue was made
 	Expire Op = "expire" // a due move ended a lease
+	Chain  Op = "chain"  // a message that an ack carries; it is behind the ack, without an id where it was not stored
 	End    Op = "end"    // a task reached its end in this entry
 	Other  Op = "other"  // an operation that this checker does not judge
 )
@@ -88,7 +89,7 @@ type Event struct {
 	Message   string `json:"m,omitempty"`
 	Token     string `json:"tok,omitempty"`
 	Attempt   int    `json:"n_try,omitempty"`
-	Body      string `json:"b,omitempty"`   // Sum of it
+	Body      string `json:"b,omitempty"`   // Sum of it; of an ack: of the message that it enqueues
 	Result    string `json:"r,omitempty"`   // Sum of its output
 	Duplicate bool   `json:"dup,omitempty"` // as the answer said
 	Dead      bool   `json:"dead,omitempty"`
@@ -131,6 +132,7 @@ type Effect struct {
 	Timeout   int64            `json:"timeout,omitempty"`
 	Length    int64            `json:"len,omitempty"` // lease, extend: ms asked for, 0: the queue's
 	Permanent bool             `json:"perm,omitempty"`
+	Chained   int              `json:"then,omitempty"` // ack: how many messages it carries
 	Retry     *fsm.RetryPolicy `json:"retry,omitempty"`
 	Options   *Options         `json:"opt,omitempty"`
 }

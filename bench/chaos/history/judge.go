@@ -28,7 +28,8 @@ type judge struct {
 	all     map[string]*message
 	asked   map[request]Effect // the first outcome of each request id
 	created map[request]*message
-	lapsed  map[string]int64 // length in ms of leases that ran out and had never been extended, by token
+	lapsed  map[string]int64      // length in ms of leases that ran out and had never been extended, by token
+	chained map[string][]*message // by the token of the ack that enqueued them
 	places  uint64
 
 	time, shift int64
@@ -37,6 +38,8 @@ type judge struct {
 	indexes     []uint64         // of the entries, rising
 	due         moveHeap         // by T
 	leases      moveHeap         // by lease time
+	chaining    string           // token of the ack whose messages are to be enqueued next
+	chains      int              // how many are left
 	expected    []*message       // leases that the due moves of this entry ended, and of which the log has not spoken yet
 	ended       map[*message]int // ends of this entry: what should be less what was
 
@@ -48,7 +51,7 @@ func newJudge(r *Report) *judge {
 	return &judge{
 		r: r, queues: map[string]*queue{}, all: map[string]*message{}, asked: map[request]Effect{},
 		created: map[request]*message{}, times: map[uint64]int64{}, ended: map[*message]int{},
-		lapsed: map[string]int64{},
+		lapsed: map[string]int64{}, chained: map[string][]*message{},
 	}
 }
 
@@ -90,6 +93,9 @@ func (j *judge) run(fx []Effect) {
 			continue
 		}
 		j.missedExpiries()
+		if e.Op != Chain {
+			j.brokenChain()
+		}
 		j.operate(e)
 	}
 	j.closeEntry()
@@ -153,6 +159,7 @@ func (j *judge) enter(e *Effect) {
 // closeEntry compares what ended in the entry with what had to.
 func (j *judge) closeEntry() {
 	j.missedExpiries()
+	j.brokenChain()
 	for m, n := range j.ended {
 		switch {
 		case n > 0:

@@ -31,6 +31,8 @@ func (j *judge) operate(e *Effect) {
 		j.makeQueue(e)
 	case Enqueue:
 		j.enqueue(e)
+	case Chain:
+		j.chain(e)
 	case Lease:
 		j.lease(e)
 	case Ack:
@@ -128,10 +130,49 @@ func (j *judge) enqueue(e *Effect) {
 	if e.Code != "" || e.Duplicate {
 		return
 	}
+	j.create(q, e)
+}
+
+// chain judges a message that an ack enqueues: in the entry of the first one that succeeds, and once.
+func (j *judge) chain(e *Effect) {
+	q := j.queues[e.Queue]
+	m := j.named(e.Token)
+	if q == nil || e.Note != "" || e.Dedup != "" {
+		j.blame("judge", m, e, "an ack enqueues what this checker does not judge: %s", e.Note)
+		return
+	}
+	switch first := j.chaining == e.Token && j.chains > 0; {
+	case first && e.Message == "":
+		j.chains--
+		j.blame("G1", m, e, "the ack of message %s succeeded, and what it carries is not enqueued", m.id)
+	case first:
+		j.chains--
+		if child := j.create(q, e); child != nil {
+			child.parent = e.Token
+			j.chained[e.Token] = append(j.chained[e.Token], child)
+			j.r.count("message enqueued by an ack")
+		}
+	case e.Message != "":
+		j.blame("G6", m, e, "an ack that changes nothing enqueues message %s", e.Message)
+	default:
+		j.r.count("ack with a message repeated")
+	}
+}
+
+// brokenChain reports messages of an ack that the log has not spoken of.
+func (j *judge) brokenChain() {
+	if j.chains > 0 {
+		j.blame("G1", j.named(j.chaining), nil, "the ack %s succeeded, and %d messages that it carries are not in the log", j.chaining, j.chains)
+	}
+	j.chaining, j.chains = "", 0
+}
+
+// create enters a message, nil where its id cannot be.
+func (j *judge) create(q *queue, e *Effect) *message {
 	id := parseID(e.Message)
 	if id.Index() != j.index || j.all[e.Message] != nil || e.Priority < 0 || e.Priority > 9 {
 		j.blame("G2", nil, e, "entry %d makes the message %s, whose id is of entry %d or was there, with priority %d", j.index, e.Message, id.Index(), e.Priority)
-		return
+		return nil
 	}
 	m := &message{
 		id: e.Message, q: q, lane: q.lane(e.Key), priority: e.Priority, body: e.Body, created: j.index,
@@ -158,6 +199,7 @@ func (j *judge) enqueue(e *Effect) {
 	} else {
 		j.ready(m, true)
 	}
+	return m
 }
 
 func (j *judge) lease(e *Effect) {
@@ -342,6 +384,7 @@ func (j *judge) acked(m *message, e *Effect) {
 	}
 	m.doneBy = e.Token
 	j.finish(m, done)
+	j.chaining, j.chains = e.Token, e.Chained
 }
 
 // ackAgain judges the repeat of the ack that made a task done.

@@ -251,6 +251,31 @@ var plants = []plant{
 		p.h.Events = slices.DeleteFunc(p.h.Events, func(e Event) bool { return e.Op == Final && e.Message == id })
 		return true
 	}},
+	{"what an ack carries is not enqueued", []string{"G1"}, func(p *planter) bool {
+		at := p.effect(func(_ int, e *Effect) bool { return e.Op == Chain && e.Message != "" })
+		if at < 0 {
+			return false
+		}
+		p.h.Effects[at].Message = ""
+		return true
+	}},
+	{"what an ack carries is not in the log", []string{"G1"}, func(p *planter) bool {
+		at := p.effect(func(_ int, e *Effect) bool { return e.Op == Chain && e.Message != "" })
+		if at < 0 {
+			return false
+		}
+		p.h.Effects = slices.Delete(p.h.Effects, at, at+1)
+		return true
+	}},
+	{"an ack that is repeated enqueues again", []string{"G6"}, func(p *planter) bool {
+		at := p.effect(func(_ int, e *Effect) bool { return e.Op == Chain && e.Message == "" })
+		if at < 0 {
+			return false
+		}
+		e := &p.h.Effects[at]
+		e.Message = fsm.MakeID(1, 0, e.Index, 5555).String()
+		return true
+	}},
 	{"a message from nowhere is delivered", []string{"G2"}, func(p *planter) bool {
 		e := p.event(func(e *Event) bool { return e.Kind == Deliver })
 		if e == nil {

@@ -62,7 +62,9 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 		case p < 50:
 			tokens = append(tokens, s.lease(q, 1+rng.Int32N(3))...)
 		case p < 60:
-			if t := token(); t != "" {
+			if t := token(); t != "" && rng.IntN(4) == 0 {
+				s.ackThen(t, "one", q, "carried by "+t)
+			} else if t != "" {
 				s.ack(t, []string{"one", "another", ""}[rng.IntN(3)])
 			}
 		case p < 70:

@@ -60,7 +60,7 @@ type Report struct {
 // required are the counters that a run must have moved, or it has shown nothing.
 var required = []string{
 	"ack repeated", "attempts exhausted", "delayed message came due", "duplicate answered", "late ack accepted",
-	"lease expired", "lease extended", "leader killed", "redelivered after expiry", "redelivered after nack",
+	"lease expired", "lease extended", "leader killed", "message enqueued by an ack", "redelivered after expiry", "redelivered after nack",
 	"redelivered after release, at the same attempt", "request answered again", "second result refused",
 	"stale token refused", "unknown found absent", "unknown found applied",
 }

@@ -170,10 +170,17 @@ func (s *story) token(text string) fsm.Token {
 	return tok
 }
 
-func (s *story) ack(token, result string) {
+func (s *story) ack(token, result string) { s.ackThen(token, result, "", "") }
+
+// ackThen acks and enqueues a message in the same entry, where a queue is given.
+func (s *story) ackThen(token, result, queue, body string) {
 	s.t.Helper()
 	op := &fsm.Ack{Token: s.token(token)}
 	e := Event{Op: Ack, Token: token}
+	if queue != "" {
+		op.Then = []fsm.ThenMessage{{Queue: []byte(queue), Message: text(body)}}
+		e.Body = Sum([]byte(body))
+	}
 	if result != "" {
 		op.HasResult, op.Result.Output, e.Result = true, []byte(result), Sum([]byte(result))
 	}
@@ -372,6 +379,11 @@ func wholeStory(t *testing.T) *History {
 		s.mark(Heal)
 		s.ack(s.take(q), "c done")
 	}
+	s.enqueue("u", text("first of a chain"))
+	tok = s.take("u")
+	s.ackThen(tok, "first done", "u", "second of a chain")
+	s.ackThen(tok, "first done", "u", "second of a chain")
+	s.ack(s.take("u"), "second done")
 	s.enqueue("u", text("last"))
 	s.ack(s.take("u"), "last done")
 	return s.history()

@@ -136,10 +136,15 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 				effects = append(effects, Effect{Op: Expire, Index: le.Index, Token: end.Token.String()})
 			}
 		}
-		from := int32(0)
+		from, made := int32(0), made{st: st, index: le.Index}
 		for j, op := range e.Ops {
 			end := fx.OpEnd[j]
-			effects = appendOp(effects, le.Index, op, fx.Outcomes[from:end], fx.Leases)
+			out := fx.Outcomes[from:end]
+			effects = appendOp(effects, le.Index, op, out, fx.Leases)
+			if ack, ok := op.(*fsm.Ack); ok && out[0].Code == fsm.OK {
+				effects = made.chain(effects, ack)
+			}
+			made.note(out, fx.Leases)
 			from = end
 		}
 		for _, end := range fx.Tasks {
@@ -221,9 +226,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		if op.HasResult {
 			e.Result = Sum(op.Result.Output)
 		}
-		if len(op.Then) > 0 {
-			to = append(to, Effect{Op: Other, Index: index, Note: "ack that enqueues"})
-		}
+		e.Chained = len(op.Then)
 	case *fsm.Nack:
 		e.Op, e.Token, e.Message = Nack, op.Token.String(), op.Token.Message.String()
 		e.Permanent, e.Delay = op.Permanent, op.DelayMillis
@@ -258,17 +261,63 @@ func strange(o *fsm.QueueOptions) string {
 	return "options beyond ordering, lease, retry, dedup, depth and bytes"
 }
 
-func enqueued(index uint64, op *fsm.Enqueue, i int, o *fsm.Outcome) Effect {
-	m := &op.Messages[i]
-	e := Effect{
-		Op: Enqueue, Index: index, Queue: string(op.Queue), Code: codeName(o.Code), Duplicate: o.Duplicate, Body: Sum(m.Body),
-		Priority: int(m.Priority), Key: string(m.Key), Delay: m.DelayMillis, Due: m.DueAt, TTL: m.TTLMillis, Timeout: m.TimeoutMillis,
+// made follows the ids that an entry gives out, which are numbered from 0: an ack's outcome does not tell those of the
+// messages that it enqueued.
+type made struct {
+	st    *fsm.State
+	index uint64
+	next  uint32
+}
+
+// note takes account of an operation.
+func (d *made) note(out []fsm.Outcome, leases []fsm.Leased) {
+	for i := range out {
+		o := &out[i]
+		if o.ID.Index() == d.index {
+			d.next = max(d.next, o.ID.Offset()+1)
+		}
+		for _, l := range leases[o.LeaseFrom : o.LeaseFrom+o.LeaseCount] {
+			if l.Token.Lease.Index() == d.index {
+				d.next = max(d.next, l.Token.Lease.Offset()+1)
+			}
+		}
 	}
+}
+
+// chain looks up what an ack has enqueued. Nobody can have done anything to it yet.
+func (d *made) chain(to []Effect, ack *fsm.Ack) []Effect {
+	for i := range ack.Then {
+		th := &ack.Then[i]
+		e := describe(d.index, string(th.Queue), &th.Message)
+		e.Op, e.Token = Chain, ack.Token.String()
+		id := fsm.MakeID(d.st.Epoch(), 0, d.index, d.next)
+		var in fsm.Info
+		if d.st.Task("", []byte(id.String()), &in) && in.Queue == e.Queue && Sum(in.Body) == e.Body {
+			e.Message = id.String()
+			d.next++
+		}
+		to = append(to, e)
+	}
+	return to
+}
+
+func enqueued(index uint64, op *fsm.Enqueue, i int, o *fsm.Outcome) Effect {
+	e := describe(index, string(op.Queue), &op.Messages[i])
+	e.Op, e.Code, e.Duplicate = Enqueue, codeName(o.Code), o.Duplicate
 	if !op.Request.Session.IsZero() {
 		e.Session, e.Number = op.Request.Session.String(), op.Request.Number+uint64(i)
 	}
 	if !o.ID.IsZero() {
 		e.Message = o.ID.String()
+	}
+	return e
+}
+
+// describe is what an effect says of a message.
+func describe(index uint64, queue string, m *fsm.Message) Effect {
+	e := Effect{
+		Index: index, Queue: queue, Body: Sum(m.Body), Priority: int(m.Priority), Key: string(m.Key),
+		Delay: m.DelayMillis, Due: m.DueAt, TTL: m.TTLMillis, Timeout: m.TimeoutMillis,
 	}
 	if m.HasDedup {
 		e.Dedup, e.Content = hex.EncodeToString(m.DedupKey[:]), hex.EncodeToString(m.DedupContent[:])
