@@ -49,8 +49,8 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.IntVar(&self, "self", 0, "start this many nodes for the run, with data on disk, and remove them")
 	f.StringVar(&data, "data", "", "with --self: where the nodes' temporary folder is made")
 	f.IntVar(&cfg.Size, "size", 0, fmt.Sprintf("bytes of a body (default %d; delayed: 64)", load.DefaultSize))
-	f.DurationVar(&cfg.For, "for", load.DefaultFor, "measured time")
-	f.DurationVar(&cfg.WarmUp, "warm-up", load.DefaultWarmUp, "time before it that does not count")
+	f.Var(newSpan(&cfg.For, load.DefaultFor), "for", "measured time")
+	f.Var(newSpan(&cfg.WarmUp, load.DefaultWarmUp), "warm-up", "time before it that does not count")
 	f.IntVar(&repeat, "repeat", 1, "runs; the median is reported")
 	f.StringVar(&cfg.Queue, "queue", "", "queue to use; deleted at the end (default: a new one)")
 	f.Float64Var(&cfg.Rate, "rate", load.DefaultRate, "W4: messages a second")
@@ -61,7 +61,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.IntVar(&cfg.Preload, "preload", 0, "W2: messages to drain (default: enough for --for)")
 	f.IntVar(&cfg.Count, "count", load.DefaultCount, "delayed: messages")
 	f.Float64Var(&cfg.DueRate, "due-rate", load.DefaultDueRate, "delayed: messages that come due a second")
-	f.DurationVar(&cfg.Lead, "lead", 0, "delayed: from the first enqueue until the first is due (default: 5 s and what --count takes at 25,000/s)")
+	f.Var(newSpan(&cfg.Lead, 0), "lead", "delayed: from the first enqueue until the first is due (default: 5 s and what --count takes at 25,000/s)")
 	f.BoolVar(&kill, "kill-leader", false, "delayed, with --self: kill -9 the leader when half has been received, and start it again")
 	f.Float64Var(&cfg.Capacity, "capacity", load.DefaultCapacity, "priority: messages a second that the consumers can handle together")
 	f.IntVar(&cfg.Keys, "keys", load.DefaultKeys, "keys: different keys")
@@ -78,6 +78,9 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 			return usagef("there is no workload %q, want one of %s", args[0], strings.Join(load.Workloads(), ", "))
 		case kill && (cfg.Workload != load.Delayed || self < 2):
 			return usagef("--kill-leader is for the workload %s with --self 2 or more: it kills only nodes that it has started", load.Delayed)
+		}
+		if self < 0 || self > 9 {
+			return usagef("--self is %d, want 1 to 9 nodes, or 0 to use the cluster at --addr", self)
 		}
 		ctx := cmd.Context()
 		if self > 0 {
@@ -97,9 +100,23 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 			return failed(c.bench(ctx, cfg, repeat, s.Cluster()))
 		}
 		cfg.Addrs = strings.Split(c.addr, ",")
+		if cfg.Nodes, err = c.nodes(ctx); err != nil {
+			return failed(err)
+		}
 		return failed(c.bench(ctx, cfg, repeat, nil))
 	}
 	return cmd
+}
+
+// nodes is how many nodes the cluster at --addr has, however many addresses were given.
+func (c *cli) nodes(ctx context.Context) (int, error) {
+	cl, done, err := c.connect(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	s, err := cl.ClusterStatus(ctx)
+	return len(s.Nodes), err
 }
 
 func (c *cli) bench(ctx context.Context, cfg load.Config, repeat int, nodes *proc.Cluster) error {

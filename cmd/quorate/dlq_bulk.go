@@ -183,9 +183,13 @@ func (c *cli) deadVerb(cmd *cobra.Command, args []string, f *bulkFlags, done str
 			return nil
 		}
 		r, err := where(cl, ctx, args[0], o)
-		if o.DryRun {
+		switch {
+		case r.Matched == 0 && err != nil: // which says it all
+		case r.Matched == 0:
+			fmt.Fprintf(c.stderr, "0 matched: nothing %s\n", done)
+		case o.DryRun:
 			fmt.Fprintf(c.stderr, "%d would be %s\n", r.Matched, done)
-		} else {
+		default:
 			fmt.Fprintf(c.stderr, "%d %s, %d failed, %d gone before\n", r.Done, done, r.Failed, r.Gone)
 		}
 		if err == nil && r.First != nil {

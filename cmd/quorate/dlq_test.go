@@ -165,3 +165,30 @@ func TestHarmless(t *testing.T) {
 		}
 	}
 }
+
+// Where nothing passes the filters, that is said.
+func TestBulkWithoutMatch(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	deadQueue(t, addr, "a")
+	queue := "morgue"
+	for _, args := range [][]string{
+		{"dlq", "requeue", queue, "--all", "--kind", "other"}, {"dlq", "delete", queue, "--all", "--kind", "other"},
+		{"dlq", "delete", queue, "--all", "--kind", "other", "--dry-run"}, {"dlq", "requeue", queue, "--all", "--kind", "other", "-o", "json"},
+	} {
+		code, out, errs := cliRun(t, addr, "", args...)
+		if code != 0 || out != "" || !strings.HasPrefix(errs, "0 matched") {
+			t.Errorf("%v: exit %d, stdout %q, stderr %q", args, code, out, errs)
+		}
+	}
+}
+
+// A benchmark of a cluster reports the cluster's nodes, not the addresses that were given.
+func TestBenchCountsNodes(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	out := must(t, addr+","+addr, "", "bench", "W5", "--for", "100ms", "--warm-up", "10ms", "-o", "json")
+	if r := decode[struct{ Nodes int }](t, out); r.Nodes != 1 {
+		t.Errorf("%d nodes, want the one", r.Nodes)
+	}
+}

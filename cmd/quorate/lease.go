@@ -35,6 +35,12 @@ func newLease(c *cli) *cobra.Command {
 		Use:   "lease QUEUE",
 		Short: "Take messages by hand; ack, nack, extend or release them by token",
 		Args:  cobra.ExactArgs(1),
+		PreRunE: func(*cobra.Command, []string) error {
+			if most < 1 || most > 1000 {
+				return usagef("--max is %d, want 1 to 1000", most)
+			}
+			return nil
+		},
 		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 			ds, err := cl.Lease(ctx, args[0], client.LeaseOptions{Max: most, Wait: wait.duration(), Lease: lease.duration(), Worker: worker})
 			if err != nil {

@@ -358,6 +358,12 @@ func newQueuePeek(c *cli) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&state, "state", "pending", "pending, processing, scheduled or retrying")
 	cmd.Flags().IntVar(&limit, "limit", 10, "how many, 1 to 1000")
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if limit < 1 || limit > 1000 {
+			return usagef("--limit is %d, want 1 to 1000", limit)
+		}
+		return nil
+	}
 	cmd.RunE = c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 		ts, _, err := cl.Peek(ctx, args[0], client.PeekOptions{State: state, Limit: limit})
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
@@ -45,8 +46,9 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	f := root.PersistentFlags()
 	f.StringVar(&c.addr, "addr", env, "client addresses of any nodes, comma-separated (QUORATE_ADDR)")
 	f.StringVarP(&c.output, "output", "o", "table", "table or json")
-	f.DurationVar(&c.timeout, "call-timeout", 30*time.Second, "how long one call may take")
+	f.Var(newSpan(&c.timeout, 30*time.Second), "call-timeout", "how long one call may take")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		warnStray(stderr, os.Environ())
 		if c.output != "table" && c.output != "json" {
 			return usagef("--output is %q, want table or json", c.output)
 		}
@@ -62,6 +64,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newConfig(c), newDoctor(c), newBench(c), newVersion(c),
 	)
 	sayUsage(root)
+	root.SetUsageTemplate(root.UsageTemplate() + durationHelp)
 	return root
 }
 
@@ -110,14 +113,17 @@ func (c *cli) connect(ctx context.Context) (*client.Client, func(), error) {
 	}
 	octx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	cl, err := client.Open(octx, client.Options{Addrs: addrs, Name: "quorate-cli/" + version, Timeout: c.timeout})
+	wait := newWaiting(c.stderr, c.addr, c.timeout, waitingAfter)
+	cl, err := client.Open(octx, client.Options{Addrs: addrs, Name: "quorate-cli/" + version, Timeout: c.timeout, Logger: slog.New(wait)})
 	if err != nil {
+		wait.end()
 		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable) {
 			return nil, nil, &exitError{code: exitUnavailable, err: fmt.Errorf("connect to %s: %w", c.addr, err)}
 		}
 		return nil, nil, fmt.Errorf("connect to %s: %w", c.addr, err)
 	}
 	return cl, func() {
+		wait.end()
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
 		_ = cl.Close(ctx) // everything of this command has been answered
@@ -132,6 +138,6 @@ func (c *cli) with(f func(ctx context.Context, cl *client.Client, args []string)
 			return failed(err)
 		}
 		defer done()
-		return failed(f(cmd.Context(), cl, args))
+		return failed(flagged(cmd, f(cmd.Context(), cl, args)))
 	}
 }
