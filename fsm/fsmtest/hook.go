@@ -106,15 +106,15 @@ func (m *Model) sweep() {
 		if h.message.Compare(m.swept) <= 0 {
 			continue
 		}
-		if looked++; looked > maxReclaims {
-			m.sometimes("sweep: goes on in the next entry")
-			return
-		}
 		m.swept = h.message
 		if !there[h.message] {
 			m.sometimes("sweep: a hook whose message was purged")
 			m.unhook(h, settledCancelled, nil)
 			m.callbacks()
+		}
+		if looked++; looked == maxReclaims { // whether there are more is for the next entry to see
+			m.sometimes("sweep: goes on in the next entry")
+			return
 		}
 	}
 	m.sweeping = false

@@ -30,7 +30,13 @@ func Run(seed uint64, ops, look int) RunResult {
 	defer func() { p.Close() }()
 	g := NewGenerator(seed, p.Model)
 	res.Seen = p.Model.seen
-	every := 1 + rng.IntN(12)                       // entries between looks at everything
+	every := 1 + rng.IntN(12) // entries between looks at everything
+	if look > 0 {
+		every = look
+	}
+	if ops > longRun {
+		g.heavy = false // all entries are kept
+	}
 	cutPercent := []int{0, 5, 20, 100}[rng.IntN(4)] // entries after which the state goes through a snapshot
 	if g.crowd || g.heavy {
 		cutPercent = min(cutPercent, 5)
@@ -80,6 +86,9 @@ func Run(seed uint64, ops, look int) RunResult {
 	return res
 }
 
+// longRun is the number of operations beyond which a run has no bodies of a megabyte.
+const longRun = 5000
+
 // groupOf is the group that a seed runs in.
 func groupOf(seed uint64) uint16 { return uint16(seed % 3) }
 
@@ -109,7 +118,10 @@ func (p *Pair) finish() (err error) {
 	if err := p.CompareQueries(); err != nil {
 		return err
 	}
-	return p.Replay()
+	if err := p.Replay(); err != nil {
+		return err
+	}
+	return p.drain()
 }
 
 // RunSteps plays given steps and looks at everything in the end.
