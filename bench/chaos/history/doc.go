@@ -31,7 +31,8 @@
 //	G3   tokens rise; a lease follows a nack, a release, or an expiry at its deadline as extended; no expiry is left out
 //	G4   every ack, nack, extension and release gets the outcome that its token deserves, in the log and at the client
 //	G5   acks of one token that succeed have one result; another result is refused with already_exists
-//	G6   a message ends once, and an ack that is repeated enqueues nothing more; linearizable reads see that end, from its entry on and not before, with the same bytes
+//	G6   a message ends once, and an ack that is repeated enqueues nothing more; linearizable reads see that end, from its
+//	     entry on and not before, with the same bytes
 //	G7   the queues drain once faults end, and no message that may go out lies for longer than Config.Within
 //	G8   a dedup key makes one message a window; duplicates name the first; other content is refused; nothing is forgotten
 //	G9   each lease is the one that the mode demands: priority and place, the head of the queue, the head of the key; an
@@ -59,9 +60,9 @@
 //
 // # What a run goes through
 //
-// TestHistory kills leaders (-history-kills), freezes some until they are deposed, kills once the leader and a follower so that clients knock on a door without a
-// majority, and once all nodes, which then start with wall clocks that are wrong by up to -history-skew: whoever leads may jump in
-// time. Snapshots are taken every 256 KiB of log.
+// TestHistory kills leaders (-history-kills), freezes some until they are deposed, kills two nodes once, so that clients knock at a
+// door without a majority, and all nodes once, which then start with wall clocks that are wrong by up to -history-skew:
+// whoever leads may jump in time. Snapshots are taken every 256 KiB of log.
 //
 // # Using it
 //
