@@ -116,7 +116,7 @@ var anyValue = map[string]string{
 	"SetSchedule.Schedule": "its fields are tried", "CreateSchedule.Schedule": "its fields are tried",
 	"Enqueue.AutoCreate": "yes or no", "Ack.HasResult": "yes or no", "Ack.ThenAutoCreate": "yes or no", "Nack.Permanent": "yes or no",
 	"Nack.Error": "cut, never refused", "Reschedule.HasBody": "yes or no", "BatchCreate.AutoCreate": "yes or no",
-	"Lease.Consumer": "whose the lease is", "Lease.MaxBytes": "cut to its range: at least one message is handed out",
+	"Lease.Consumer": "whose the lease is", "Lease.Waits": "yes or no", "Lease.MaxBytes": "cut to its range: at least one message is handed out",
 	"QueueOptions.Paused": "yes or no", "Schedule.Paused": "yes or no", "Schedule.AutoCreate": "yes or no",
 	"Message.DedupKey": "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
 }

@@ -256,6 +256,11 @@ func (p *RetryPolicy) Validate(field string) *Fault {
 		}
 		return nil
 	}
+	switch p.Kind {
+	case RetrySchedule, RetryFixed, RetryLinear, RetryExponential:
+	default: // first, since what else may be given depends on it
+		return Invalid(field+".kind", "%.40q; %s, %s, %s or %s expected", p.Kind, RetrySchedule, RetryFixed, RetryLinear, RetryExponential)
+	}
 	f := first(
 		checkMillis(field+".initial_ms", p.InitialMillis, 1, MaxDelayMillis),
 		checkMillis(field+".max_ms", p.MaxMillis, 1, MaxDelayMillis),
@@ -292,7 +297,6 @@ func (p *RetryPolicy) Validate(field string) *Fault {
 		if p.MultiplierMilli != 0 {
 			return checkRange(field+".multiplier", p.MultiplierMilli, MinMultiplierMilli, MaxMultiplierMilli)
 		}
-		return nil
 	}
-	return Invalid(field+".kind", "%.40q; %s, %s, %s or %s expected", p.Kind, RetrySchedule, RetryFixed, RetryLinear, RetryExponential)
+	return nil
 }
