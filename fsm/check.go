@@ -13,6 +13,7 @@ func (s *State) Check() error {
 	c := checker{s: s, linked: map[int32]string{}}
 	c.queues()
 	c.lanes()
+	c.keys()
 	c.messages()
 	c.consumers()
 	c.workers()
@@ -34,6 +35,8 @@ type checker struct {
 	blobs   int64
 	slack   int64 // what heads and padding may add
 	inLanes int   // lanes of queues
+	inKeys  int   // keys of queues
+	inFlows int   // flows of queues
 }
 
 func (c *checker) bad(format string, args ...any) {
@@ -139,7 +142,10 @@ func (c *checker) queue(q *queue) {
 	}
 	c.victims(q)
 	blocked := c.queueLanes(q)
-	ready += blocked
+	if q.meta.keyed && (ready != 0 || q.filled != 0) {
+		c.bad("%s: %d messages are in no flow", where("ready"), ready)
+	}
+	ready += blocked + c.queueKeys(q)
 	for i := range int32(q.due.Len()) {
 		key, sl := q.due.At(i)
 		sd := s.sides.Get(sl)

@@ -9,6 +9,7 @@ const (
 	clockResult        // ends of results
 	clockTomb          // ends of tombstones
 	clockDead          // ends of dead letters, as the option stands
+	clockDebt          // instants of keys' rates, ns
 	clocks
 )
 
@@ -26,6 +27,8 @@ func (s *State) head(k int, q *queue) (at int64, slot int32, kind moveKind, ok b
 		at, slot, ok = q.dedups.Min()
 	case clockResult:
 		at, slot, ok = q.results.Min()
+	case clockDebt:
+		at, slot, ok = q.debts.Min()
 	case clockTomb:
 		if slot = s.tallies.Get(q.slot).tombHead; slot != none {
 			at, ok = s.tombs.Get(slot).end(), true

@@ -69,6 +69,13 @@ const (
 	FieldRate     Field = 48 // rate
 	FieldBurst    Field = 49 // burst
 
+	// Of keys that matter.
+	FieldInFlightPerKey Field = 47 // max_in_flight_per_key
+	FieldRatePerKey     Field = 50 // rate_per_key; the keys in its debt
+	FieldBurstPerKey    Field = 51 // burst_per_key
+	FieldFairBy         Field = 52 // fair_by
+	FieldFairWeights    Field = 53 // fair_weights
+
 	// Of dead letters.
 	FieldDeadLetterQueue Field = 70
 	FieldOrigin          Field = 71 // the queue that a dead letter came from

@@ -65,6 +65,7 @@ const (
 	formatHeaders  = 256  // of a message
 	formatSteps    = 256  // of a retry schedule
 	formatKeys     = 64   // of a message's keys_if_undelivered
+	formatWeights  = 4096 // of a queue's fair_weights
 )
 
 func (*Bootstrap) opNumber() uint8    { return opBootstrap }
@@ -133,11 +134,17 @@ func CheckOp(op Op) error {
 		}
 		return retry(&m.Retry)
 	}
+	options := func(o *QueueOptions) error {
+		if len(o.FairWeights) > formatWeights {
+			return over("fair weights", len(o.FairWeights), formatWeights)
+		}
+		return retry(&o.Retry)
+	}
 	switch o := op.(type) {
 	case *CreateQueue:
-		return retry(&o.Options.Retry)
+		return options(&o.Options)
 	case *SetQueue:
-		return retry(&o.Options.Retry)
+		return options(&o.Options)
 	case *Enqueue:
 		if len(o.Messages) > formatMessages {
 			return over("messages", len(o.Messages), formatMessages)
@@ -454,9 +461,14 @@ const (
 	optDeadQueue    = 1 << 30
 	optOverflowMode = 1 << 16
 	optDelivery     = 1 << 17
+	optInFlightKey  = 1 << 20
 	optRate         = 1 << 21
 	optBurst        = 1 << 22
-	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | optRate | optBurst
+	optRateKey      = 1 << 23
+	optBurstKey     = 1 << 24
+	optFairBy       = 1 << 25
+	optFairWeights  = 1 << 26
+	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | (optFairWeights<<1 - optInFlightKey)
 )
 
 func appendQueueOptions(b []byte, o *QueueOptions) []byte {
@@ -468,7 +480,9 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.Ordering != 0, optOrdering) | bit(o.MaxDepth != 0, optMaxDepth) | bit(o.MaxBytes != 0, optMaxBytes) |
 		bit(o.MaxInFlight != 0, optMaxInFlight) | bit(o.MaxAgeMillis != 0, optMaxAge) | bit(o.Paused, optPaused) |
 		bit(o.DeadLetterQueue != "", optDeadQueue) | bit(o.Overflow != 0, optOverflowMode) | bit(o.Delivery != 0, optDelivery) |
-		bit(o.RateMilli != 0, optRate) | bit(o.Burst != 0, optBurst)
+		bit(o.RateMilli != 0, optRate) | bit(o.Burst != 0, optBurst) | bit(o.MaxInFlightPerKey != 0, optInFlightKey) |
+		bit(o.RatePerKeyMilli != 0, optRateKey) | bit(o.BurstPerKey != 0, optBurstKey) | bit(o.FairBy != 0, optFairBy) |
+		bit(len(o.FairWeights) > 0, optFairWeights)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -506,9 +520,19 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 	if f&optDelivery != 0 {
 		b = append(b, byte(o.Delivery))
 	}
-	for _, v := range [...]int64{o.RateMilli, o.Burst} {
+	for _, v := range [...]int64{o.RateMilli, o.Burst, o.MaxInFlightPerKey, o.RatePerKeyMilli, o.BurstPerKey} {
 		if v != 0 {
 			b = binary.AppendVarint(b, v)
+		}
+	}
+	if f&optFairBy != 0 {
+		b = append(b, byte(o.FairBy))
+	}
+	if f&optFairWeights != 0 {
+		b = appendCount(b, len(o.FairWeights), formatWeights)
+		for _, w := range o.FairWeights {
+			b = append(appendUvarint(b, uint64(len(w.Key))), w.Key...)
+			b = binary.AppendVarint(b, w.Weight)
 		}
 	}
 	return b

@@ -457,6 +457,20 @@ func (d *Decoder) options(o *QueueOptions) {
 	o.Delivery = DeliveryMode(d.presentByte(f&optDelivery != 0, "a delivery"))
 	o.RateMilli = d.set(f&optRate != 0)
 	o.Burst = d.set(f&optBurst != 0)
+	o.MaxInFlightPerKey = d.set(f&optInFlightKey != 0)
+	o.RatePerKeyMilli = d.set(f&optRateKey != 0)
+	o.BurstPerKey = d.set(f&optBurstKey != 0)
+	o.FairBy = FairBy(d.presentByte(f&optFairBy != 0, "a fair_by"))
+	o.FairWeights = nil // anew: the state keeps it
+	if f&optFairWeights != 0 {
+		n := d.count("fair weights", 2, formatWeights)
+		if n == 0 {
+			d.fail("%s: fair weights are present but none", opNames[d.op])
+		}
+		for range n {
+			o.FairWeights = append(o.FairWeights, FairWeight{Key: string(d.bytes()), Weight: d.varint()})
+		}
+	}
 }
 
 // presentByte reads a byte that is there, and then not zero, or not.

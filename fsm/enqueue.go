@@ -106,6 +106,8 @@ func (s *State) room(q *queue, m *Message, drops bool) Outcome {
 		return refuse(QueueFull, FieldResults, o.MaxResultsBytes)
 	case dedup && t.dedups+q.pending.dedups >= o.DedupMaxKeys:
 		return refuse(QueueFull, FieldDedup, o.DedupMaxKeys)
+	case o.RatePerKeyMilli != 0 && len(m.Key) > 0 && int64(q.debts.Len()) >= s.lim.keyDebts:
+		return refuse(QueueFull, FieldRatePerKey, s.lim.keyDebts)
 	}
 	return Outcome{}
 }

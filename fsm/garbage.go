@@ -19,6 +19,8 @@ const (
 	garbageList                        // messages, by next
 	garbageLanes                       // lanes, by newer, with the messages that wait in them
 	garbageLeased                      // sides
+	garbageFlows                       // by newer, with the messages in them
+	garbageKeys                        // by newer
 	garbageDedups
 	garbageResults
 	garbageTombs // by next
@@ -65,6 +67,19 @@ func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
 				j.head = s.lanes.Get(ln).newer
 				s.freeLane(ln)
 			}
+		}
+		return left, j.head == none
+	case garbageFlows:
+		for left > 0 && j.head != none {
+			left = s.collectFlow(j, left)
+		}
+		return left, j.head == none
+	case garbageKeys:
+		for ; left > 0 && j.head != none; left-- {
+			ki := j.head
+			k := s.keys.Get(ki)
+			j.head = k.newer
+			s.freeKey(s.queues[k.queue], ki)
 		}
 		return left, j.head == none
 	case garbageTombs:

@@ -6,10 +6,13 @@ package fsm
 
 // handOver takes a ready message out for good and parks it.
 func (s *State) handOver(q *queue, slot int32) (lease ID) {
-	s.detach(q, slot, endNone)
+	s.dueRemove(q, s.messages.Get(slot).side)
+	s.shelter(q, slot)
+	s.serveReady(q, slot, false)
 	s.charge(q)
 	lease = s.nextID()
 	t := s.tallies.Mut(q.slot)
+	t.ready--
 	t.acked++
 	m := s.messages.Get(slot)
 	s.tellTask(q, m)

@@ -209,10 +209,7 @@ func (s *State) serve(q *queue, slot int32) {
 		s.pushReady(q, slot)
 		return
 	}
-	m = s.messages.Mut(slot)
-	m.flags |= flagReleased
-	m.prev = none
-	q.released.Push(servingKey(m), slot)
+	s.pushOld(q, slot)
 }
 
 // swapLanes gives the queue an empty set of lanes, what is out holding new ones. It is called with the new liveGen.
@@ -239,6 +236,12 @@ func checkOrder(o *QueueOptions, m *Message) Outcome {
 		return refuse(InvalidArgument, FieldPriority, DefaultPriority)
 	}
 	return Outcome{}
+}
+
+func (s *State) countKeyed(m *queueMeta, n int) {
+	if m.keyed {
+		s.keyedQueues += n
+	}
 }
 
 func (s *State) countOrdered(m *queueMeta, n int) {

@@ -62,7 +62,10 @@ func (s *State) leaseRun(op *Lease) Outcome {
 	o := Outcome{LeaseFrom: int32(len(s.fx.Leases))}
 	who, by := none, none
 	once := q.meta.options.Delivery == DeliverAtMostOnce
-	for o.LeaseCount < op.Max && s.leasable(q) > 0 {
+	if q.meta.keyed {
+		s.unpark(q)
+	}
+	for o.LeaseCount < op.Max && s.grantable(q) > 0 {
 		slot := s.best(q)
 		if slot == none {
 			break
@@ -107,7 +110,7 @@ func (s *State) leaseRun(op *Lease) Outcome {
 func (s *State) take(q *queue, slot, who, by int32, length int64) int32 {
 	s.dueRemove(q, s.messages.Get(slot).side)
 	s.shelter(q, slot)
-	s.removeReady(q, slot)
+	s.serveReady(q, slot, true)
 	sl := s.newSide(slot)
 	m := s.messages.Mut(slot)
 	m.state = StateLeased
@@ -165,6 +168,9 @@ func (s *State) unlease(q *queue, slot int32, end leaseEnd) {
 	s.clockFix(clockLease, q)
 	sd.end = end
 	s.tallies.Mut(q.slot).leased--
+	if q.meta.keyed {
+		s.keyOut(q, s.keyText(s.messages.Get(slot)), -1)
+	}
 	if q.meta.options.MaxInFlight != 0 && s.leasable(q) > 0 {
 		s.tellReady(q)
 	}

@@ -55,6 +55,11 @@ const (
 
 	// MaxVictims is how many messages one that is enqueued may push out of a queue with overflow drop_oldest; beyond: QueueFull.
 	MaxVictims = 16
+	// MaxKeyDebts is how many keys of a queue may be in debt to rate_per_key; beyond, what has a key is refused: QueueFull,
+	// FieldRatePerKey. What is in already goes on.
+	MaxKeyDebts = 1_000_000
+	// MaxUnparks is how many keys a lease operation opens whose rate has let them go; the others follow with the next.
+	MaxUnparks = 1024
 
 	// MaxFreeReturns in a row cost no attempt; each further one does.
 	MaxFreeReturns = 16
@@ -83,6 +88,8 @@ type bounds struct {
 	garbage, compact, freeReturns int
 	schedules, scheduleBytes      int64
 	deadGroups                    int
+	keyDebts                      int64
+	unparks                       int
 }
 
 func formatBounds() bounds {
@@ -96,5 +103,6 @@ func formatBounds() bounds {
 		garbage: garbagePerEntry, compact: compactPerEntry, freeReturns: MaxFreeReturns,
 		schedules: MaxSchedules, scheduleBytes: MaxScheduleBytes,
 		deadGroups: deadGroups,
+		keyDebts:   MaxKeyDebts, unparks: MaxUnparks,
 	}
 }

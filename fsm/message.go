@@ -22,7 +22,7 @@ type message struct {
 	flags    uint8
 }
 
-// Flags of a message. flagReleased and flagBlocked are local: they say in which of three places a ready message is kept.
+// Flags of a message. flagReleased and flagBlocked are local: they say in which of its places a ready message is kept.
 const (
 	flagReleased uint8 = 1 << iota
 	flagPushed         // a result was pushed while it could not end the message: its task may have one already

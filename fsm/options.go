@@ -64,6 +64,22 @@ const (
 	deliverEnd
 )
 
+// FairBy says who takes turns in a queue.
+type FairBy uint8
+
+// The two ways.
+const (
+	FairByNone FairBy = iota // nobody: what is first is served first
+	FairByKey                // the keys, messages without one together being one
+	fairEnd
+)
+
+// FairWeight is how many messages the turn of a key is.
+type FairWeight struct {
+	Key    string // 1–256 bytes
+	Weight int64  // 1–100
+}
+
 // QueueOptions are the settings of a queue. Zero values mean the default in every field; Normalize fills them in.
 // Durations are in milliseconds. Changed options apply at once to all messages, but for what a record fixes at its birth.
 type QueueOptions struct {
@@ -87,6 +103,14 @@ type QueueOptions struct {
 	// 0 for one second's worth and at least one. Every lease is a delivery.
 	RateMilli int64 // 1–1,000,000,000
 	Burst     int64 // 1–1,000,000; not without a rate
+	// Of what has a key, the messages of one key that are out at once, and their rate and burst. Not with ordering fifo; in flight
+	// not with per_key, where it is always one.
+	MaxInFlightPerKey int64 // 1–10,000,000
+	RatePerKeyMilli   int64 // as RateMilli
+	BurstPerKey       int64 // as Burst
+	// FairBy has keys take turns within a priority; FairWeights is how many messages a key's turn is, 1 for those not named.
+	FairBy      FairBy
+	FairWeights []FairWeight // sorted by key, at most 1,000; not with per_key
 	// MaxAgeMillis is the ttl of messages that come without one, fixed when they are enqueued; 0 for none; at most 366 days.
 	MaxAgeMillis int64
 	Paused       bool // nothing is leased; all else goes on

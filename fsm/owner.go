@@ -40,6 +40,14 @@ func (s *State) ownerRef(o uint64, write bool) *ref {
 			return &s.workers.Mut(sl).text
 		}
 		return &s.workers.Get(sl).text
+	case ownKey:
+		if !s.keys.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.keys.Mut(sl).text
+		}
+		return &s.keys.Get(sl).text
 	case ownMove:
 		if !s.moves.Live(sl) {
 			return nil

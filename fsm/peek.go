@@ -11,7 +11,8 @@ const ListLimit = 50_000
 
 // Peek lists live messages of a queue in one state, behind the one with the id after (zero: from the start), until f returns
 // false. Ready ones come in serving order, but those that were released come first and among themselves in any order, and
-// those that wait behind another of their key come last, key by key; the other states in any order. An after that is no longer where it was starts from the front.
+// those that wait behind another of their key come last, key by key; where keys matter, all come key by key; the other states in any
+// order. An after that is no longer where it was starts from the front.
 //
 // A call looks at no more than ListLimit records. Where that ends it, partial is the id to go on behind; else it is zero.
 func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (partial ID) {
@@ -38,15 +39,24 @@ func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (p
 func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (partial ID) {
 	pos, list, at := int32(0), -1, none
 	filled, ln, waits := q.filled, q.lanes.tail, none
+	fi := q.flows.head
 	if start != none && s.messages.Get(start).state == StateReady {
 		m := s.messages.Get(start)
 		switch {
-		case m.flags&flagReleased != 0:
+		case m.flags&flagReleased != 0 && !q.meta.keyed:
 			pos = m.next + 1
 		case m.flags&flagBlocked != 0:
 			pos, filled, waits = int32(q.released.Len()), 0, m.next
 			ln, _, _ = s.laneOf(q, m)
 			ln = s.lanes.Get(ln).older
+			fi = none
+		case q.meta.keyed:
+			ki, _ := s.findKey(q, s.keyText(m))
+			if fi = s.flowOf(q, ki, m.priority); s.nextInFlow(fi, start) == none {
+				fi = s.flows.Get(fi).newer
+			} else {
+				at = s.nextInFlow(fi, start)
+			}
 		default:
 			pos, list, at = int32(q.released.Len()), int(m.priority), m.next
 		}
@@ -60,6 +70,17 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 		left--
 		s.info(slot, in)
 		return f(in)
+	}
+	for q.meta.keyed && fi != none {
+		if at == none {
+			at = s.firstInFlow(fi)
+		}
+		for ; at != none; at = s.nextInFlow(fi, at) {
+			if !show(at) {
+				return partial
+			}
+		}
+		fi = s.flows.Get(fi).newer
 	}
 	for ; int(pos) < q.released.Len(); pos++ {
 		if _, slot := q.released.At(pos); !show(slot) {
@@ -119,4 +140,23 @@ func (s *State) peekHeap(h *table.Heap, st MessageState, start int32, in *Info, 
 		}
 	}
 	return ID{}
+}
+
+// firstInFlow and nextInFlow walk a flow: what is in its list, and then its tree in any order.
+func (s *State) firstInFlow(fi int32) int32 {
+	if f := s.flows.Get(fi); f.head != none {
+		return f.head
+	}
+	return s.flows.Get(fi).tree
+}
+
+func (s *State) nextInFlow(fi, slot int32) int32 {
+	m := s.messages.Get(slot)
+	switch {
+	case m.flags&flagReleased != 0:
+		return s.nextInTree(slot)
+	case m.next != none:
+		return m.next
+	}
+	return s.flows.Get(fi).tree
 }

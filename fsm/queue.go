@@ -3,6 +3,7 @@ package fsm
 import (
 	"hash/maphash"
 	"slices"
+	"sort"
 
 	"github.com/quorate/quorate/fsm/table"
 )
@@ -13,6 +14,8 @@ type queueMeta struct {
 	number  uint32
 	options QueueOptions // normalized
 	rate    bucket       // of these
+	keyRate bucket
+	keyed   bool // keys matter: what can be leased is in flows
 }
 
 // newMeta makes the meta of a queue with valid, normalized options, of which it keeps nothing that is the caller's.
@@ -24,7 +27,22 @@ func newMeta(name string, number uint32, o *QueueOptions) *queueMeta {
 }
 
 // settle works out what follows from the options.
-func (m *queueMeta) settle() { m.rate = bucketOf(m.options.RateMilli, m.options.Burst) }
+func (m *queueMeta) settle() {
+	o := &m.options
+	m.rate, m.keyRate = bucketOf(o.RateMilli, o.Burst), bucketOf(o.RatePerKeyMilli, o.BurstPerKey)
+	m.keyed = o.MaxInFlightPerKey != 0 || o.RatePerKeyMilli != 0 || o.FairBy != FairByNone
+}
+
+func (m *queueMeta) fair() bool { return m.options.FairBy == FairByKey }
+
+// weight is how many messages the turn of a key is.
+func (m *queueMeta) weight(key []byte) uint8 {
+	ws := m.options.FairWeights
+	if i := sort.Search(len(ws), func(i int) bool { return ws[i].Key >= string(key) }); i < len(ws) && ws[i].Key == string(key) {
+		return uint8(ws[i].Weight)
+	}
+	return 1
+}
 
 // tally is the part of a queue that changes with every operation and that views need: a record without pointers.
 type tally struct {
@@ -49,6 +67,8 @@ type tally struct {
 	deadCut    int64
 	used, gone bool
 	tat        int64 // of the queue's rate, ns; in the past where it owes nothing
+	// rings are the heads of the rings of open flows by priority, where the queue's bit says that there is one.
+	rings [MaxPriority + 1]int32
 }
 
 // live is how many live messages the queue holds.
@@ -78,6 +98,14 @@ type queue struct {
 	lanes     list       // of an ordered queue
 	blocked   int64      // ready messages that wait in their lanes
 	victims   table.Heap // what waits, by who is dropped first; only with overflow drop_oldest
+	keys      list       // where keys matter
+	flows     list
+	heads     table.Heap // open flows by what is served first, without fair_by
+	held      table.Heap // keys that their rate holds, by the T at which it lets them serve
+	debts     table.Heap // keys by their rate's instant
+	offered   int64      // Σ of what keys offer
+	parked    int64      // ready messages of keys that are full or held
+	rings     uint16     // bit p: there is a ring in priority p
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
 	told      uint64 // index of the entry that last reported it ready
@@ -129,7 +157,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	slot := s.tallies.Alloc()
 	t := s.tallies.Mut(slot)
 	t.tombHead, t.tombTail, t.used = none, none, true
-	q := &queue{slot: slot, meta: meta, dead: emptyList, lanes: emptyList}
+	q := &queue{slot: slot, meta: meta, dead: emptyList, lanes: emptyList, keys: emptyList, flows: emptyList}
 	for p := range q.ready {
 		q.ready[p] = emptyList
 	}
@@ -146,6 +174,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	s.countNamers(q)
 	s.names = slices.Insert(s.names, s.nameAt(meta.name), slot)
 	s.countOrdered(meta, 1)
+	s.countKeyed(meta, 1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
 	return q
 }
@@ -159,6 +188,8 @@ func (s *State) emptyHeaps(q *queue) {
 	q.results = table.Heap{Less: s.cmpLess[clockResult]}
 	q.order = resultOrder{}
 	s.emptyVictims(q)
+	q.debts = table.Heap{Less: s.cmpLess[clockDebt], Moved: s.moved.debt}
+	s.keyedHeaps(q)
 }
 
 func (s *State) emptyVictims(q *queue) {
@@ -255,8 +286,10 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	s.nameDead(q.meta.options.DeadLetterQueue, -1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
 	dropped, drops := q.meta.options.Overflow == OverflowDropOldest, meta.options.Overflow == OverflowDropOldest
+	old := q.meta
 	q.meta = meta
 	s.changeRate(q)
+	s.changeKeys(q, old)
 	switch {
 	case drops && !dropped:
 		s.exposeAll(q)
@@ -311,6 +344,11 @@ func (s *State) purgeLive(q *queue) int64 {
 		}
 		q.ready[p] = emptyList
 	}
+	if q.flows.head != none {
+		s.garbage = append(s.garbage, garbageJob{kind: garbageFlows, head: q.flows.head})
+		q.flows = emptyList
+	}
+	s.keyedHeaps(q)
 	s.startSweep()
 	q.filled = 0
 	s.swapLanes(q)
@@ -357,6 +395,10 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 		s.garbage = append(s.garbage, garbageJob{kind: garbageLanes, head: q.lanes.head})
 		q.lanes, q.blocked = emptyList, 0
 	}
+	if q.keys.head != none {
+		s.garbage = append(s.garbage, garbageJob{kind: garbageKeys, head: q.keys.head})
+		q.keys = emptyList
+	}
 	s.garbage = append(s.garbage,
 		garbageJob{kind: garbageLeased, heap: q.leases},
 		garbageJob{kind: garbageDedups, heap: q.dedups},
@@ -376,6 +418,7 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 	s.queueByName.Delete(s.hashText([]byte(q.meta.name)), q.slot)
 	s.queueByNum.Delete(table.HashID(1, uint64(q.meta.number)), q.slot)
 	s.countOrdered(q.meta, -1)
+	s.countKeyed(q.meta, -1)
 	at := s.nameAt(q.meta.name)
 	s.names = slices.Delete(s.names, at, at+1)
 	s.lastQueue = nil

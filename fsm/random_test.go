@@ -56,6 +56,7 @@ func tight(s *State) {
 	s.lim.dueMoves, s.lim.reclaim, s.lim.garbage, s.lim.freeReturns = 5, 3, 4, 3
 	s.lim.schedules, s.lim.scheduleBytes = 4, 5*(scheduleCost+64)
 	s.lim.deadGroups = 2
+	s.lim.keyDebts, s.lim.unparks = 3, 2
 }
 
 func newPlayer(d *dice) *player {
@@ -136,7 +137,7 @@ func (p *player) message() Message {
 		m.Headers = []Header{{[]byte("a"), []byte("b")}, {[]byte("c"), nil}}
 	}
 	if d.n(3) != 0 {
-		m.Key = []byte(pick(d, []string{"k1", "k2", "k3"}))
+		m.Key = []byte(pick(d, []string{"k1", "k2", "k3", "k4", "k5"}))
 	}
 	if d.n(6) == 0 {
 		m.TimeoutMillis = int64(d.n(500))
@@ -212,10 +213,30 @@ func (p *player) options() (o QueueOptions) {
 	if d.n(5) == 0 {
 		o.RateMilli, o.Burst = pick(d, []int64{500, 5000, 30_000, 1_000_000}), int64(d.n(4))
 	}
+	if o.Ordering != OrderFIFO && d.n(2) == 0 {
+		p.keyedOptions(&o)
+	}
 	o.DeadLetterQueue = pick(d, []string{"", "", "", "a", "b", "b", "c", "e"})
 	o.Retry = RetryPolicy{Kind: RetryLinear, InitialMillis: 40, MaxMillis: 100, MaxAttempts: int32(1 + d.n(4))}
 	o.Retry.Normalize()
 	return o
+}
+
+// keyedOptions has keys matter in some way.
+func (p *player) keyedOptions(o *QueueOptions) {
+	d := p.d
+	if o.Ordering == OrderUnordered && d.n(2) == 0 {
+		o.MaxInFlightPerKey = int64(1 + d.n(3))
+	}
+	if d.n(2) == 0 {
+		o.RatePerKeyMilli, o.BurstPerKey = pick(d, []int64{500, 5000, 30_000, 1_000_000}), int64(d.n(4))
+	}
+	if d.n(2) == 0 {
+		o.FairBy = FairByKey
+		if o.Ordering == OrderUnordered && d.n(2) == 0 {
+			o.FairWeights = []FairWeight{{"k1", int64(1 + d.n(4))}, {"k3", 2}}[:1+d.n(2)]
+		}
+	}
 }
 
 // dead is one of the dead letters that there are.

@@ -84,9 +84,23 @@ func (s *State) changeRate(q *queue) {
 
 // Outlook is what a queue can give at an instant that may be later than the last entry's.
 type Outlook struct {
-	Ready int64 // of the messages that are ready now, how many can be leased then, as far as can be told
+	Ready int64 // of the messages that are ready now, how many can be leased then; where time opens keys, those at least
 	Most  int64 // no more than these can be leased then, whatever else becomes ready
 	Next  int64 // the first T at which time alone lets out more than can be leased then; 0: none does
+}
+
+// heldLooks is how many of the keys that time has opened an outlook counts.
+const heldLooks = 64
+
+// offeredBy is how many messages the keys offer in addition that a rate will have let go when T is at.
+func (s *State) offeredBy(q *queue, at int64) (n int64) {
+	for pos := range int32(min(heldLooks, q.held.Len())) { // the earliest are at the front
+		if until, ki := q.held.At(pos); until <= at {
+			k := s.keys.Get(ki)
+			n += min(int64(k.ready), s.keyRoom(q, k, at))
+		}
+	}
+	return n
 }
 
 // Outlook looks at a queue as it will be at T = at, if nothing but time comes between.
@@ -97,72 +111,37 @@ func (s *State) Outlook(n uint32, at int64) (o Outlook) {
 	}
 	at = max(at, s.now)
 	o.Ready, o.Most = s.leasableAt(q, at), 1<<63-1
-	t, opt := s.tallies.Get(q.slot), &q.meta.options
-	if opt.Paused || opt.RateMilli == 0 {
+	t, opt, rate := s.tallies.Get(q.slot), &q.meta.options, q.meta.rate
+	if opt.Paused {
 		return o
 	}
-	rate := q.meta.rate
-	o.Most = rate.room(t.tat, at)
 	others := t.ready - q.blocked
 	if opt.Delivery == DeliverAtMostOnce {
 		others = t.ready
 	} else if opt.MaxInFlight != 0 {
 		others = min(others, opt.MaxInFlight-t.leased)
 	}
-	if rate.limits(at) && others > o.Ready {
-		// One more than there is room for: after as many deliveries at that time.
-		tat := t.tat
-		if o.Most > 0 {
-			tat = max(tat, at*nanosPerMilli) + o.Most*rate.interval
+	if others <= o.Ready {
+		o.Most = rate.room(t.tat, at)
+		return o
+	}
+	if rate.limits(at) {
+		o.Most = rate.room(t.tat, at)
+		if o.Most == o.Ready {
+			// One more than there is room for: after as many deliveries at that time.
+			tat := t.tat
+			if o.Most > 0 {
+				tat = max(tat, at*nanosPerMilli) + o.Most*rate.interval
+			}
+			o.Next = max(at+1, rate.next(tat))
+			return o
 		}
-		o.Next = max(at+1, rate.next(tat))
+	}
+	if until, _, ok := q.held.Min(); ok && until > at {
+		o.Next = until
 	}
 	return o
 }
 
-// writeRate writes a queue's rate, nothing where it has none.
-func (v *View) writeRate(f *frameWriter, slot int32) {
-	m := v.metas[slot]
-	if m.options.RateMilli == 0 {
-		return
-	}
-	f.record()
-	f.uvarint(uint64(m.number))
-	f.varint(m.options.RateMilli)
-	f.varint(m.options.Burst)
-	f.varint(v.tallies.Get(slot).tat)
-}
-
-func (rs *restorer) rates() {
-	s, f := rs.s, rs.f
-	var last uint32
-	for f.more() {
-		q := rs.queue()
-		rate, burst, tat := f.varint(), f.varint(), f.varint()
-		if f.err() != nil {
-			return
-		}
-		o := q.meta.options
-		o.RateMilli, o.Burst = rate, burst
-		_, bad := o.Validate()
-		b := bucket{}
-		if bad == nil {
-			b = bucketOf(rate, burst)
-		}
-		switch {
-		case q.meta.number <= last || rate == 0:
-			f.fail("rate %d of queue %d after that of queue %d", rate, q.meta.number, last)
-		case bad != nil:
-			f.fail("queue %q: %v", q.meta.name, bad)
-		case tat < 0 || tat > rateHorizon*nanosPerMilli+b.slack+b.interval:
-			f.fail("queue %q has the instant %d of its rate, which is out of range", q.meta.name, tat)
-		}
-		if f.err() != nil {
-			return
-		}
-		last = q.meta.number
-		q.meta.options = o
-		q.meta.settle()
-		s.tallies.Mut(q.slot).tat = tat
-	}
-}
+// paid says whether an instant, ns, is over at T = now.
+func paid(tat, now int64) bool { return now >= rateHorizon || tat <= now*nanosPerMilli }

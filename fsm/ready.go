@@ -4,6 +4,10 @@ import "math/bits"
 
 // pushReady appends a message to the ready list of its priority: its place is the newest.
 func (s *State) pushReady(q *queue, slot int32) {
+	if q.meta.keyed {
+		s.joinFlow(q, slot)
+		return
+	}
 	m := s.messages.Mut(slot)
 	l := &q.ready[m.priority]
 	m.prev, m.next = l.tail, none
@@ -19,12 +23,26 @@ func (s *State) pushReady(q *queue, slot int32) {
 // servingKey orders released messages: 9 first, then by place.
 func servingKey(m *message) int64 { return int64(MaxPriority-m.priority)<<56 | int64(m.place) }
 
+// serveReady takes the message that best chose out of where it waits, as a delivery. out says whether it is out from now on.
+func (s *State) serveReady(q *queue, slot int32, out bool) {
+	if q.meta.keyed {
+		s.serveFlow(q, slot, out)
+		return
+	}
+	s.removeReady(q, slot)
+}
+
 // removeReady takes a ready message out of where it waits. It stays under the clock if it has a ttl.
 func (s *State) removeReady(q *queue, slot int32) {
 	m := s.messages.Mut(slot)
 	if m.flags&flagBlocked != 0 {
 		ln, _, _ := s.laneOf(q, m)
 		s.unblock(q, ln, slot)
+		return
+	}
+	if q.meta.keyed {
+		ki, _, _ := s.leaveFlow(q, slot)
+		s.restKey(q, ki)
 		return
 	}
 	if m.flags&flagReleased != 0 {
@@ -56,6 +74,9 @@ func (s *State) unlink(l *list, m *message) {
 
 // best is the message that is served next: the highest priority, then the lowest place.
 func (s *State) best(q *queue) int32 {
+	if q.meta.keyed {
+		return s.bestFlow(q)
+	}
 	listed := none
 	if q.filled != 0 {
 		listed = q.ready[bits.Len16(q.filled)-1].head
@@ -84,11 +105,21 @@ func (s *State) becomeReady(q *queue, slot int32) {
 func (s *State) returnReady(q *queue, slot int32) {
 	m := s.messages.Mut(slot)
 	m.state = StateReady
+	s.pushOld(q, slot)
+	s.tellReady(q)
+	s.nowReady(q, slot)
+}
+
+// pushOld puts a message that can be leased where it is served at the place that it has, which may be an old one.
+func (s *State) pushOld(q *queue, slot int32) {
+	if q.meta.keyed {
+		s.joinFlow(q, slot)
+		return
+	}
+	m := s.messages.Mut(slot)
 	m.flags |= flagReleased
 	m.prev = none
 	q.released.Push(servingKey(m), slot)
-	s.tellReady(q)
-	s.nowReady(q, slot)
 }
 
 // tellReady tells the leader that there is something to be leased.

@@ -11,6 +11,7 @@ func (s *State) reclaim() {
 	left = s.reclaimTable(clockDead, left)
 	left = s.reclaimKV(left)
 	left = s.reclaimBatches(left)
+	left = s.reclaimTable(clockDebt, left)
 	s.behind = left <= 0
 }
 
@@ -18,6 +19,9 @@ func (s *State) reclaim() {
 func (s *State) over(k int, end int64) bool {
 	if k == clockDedup {
 		return end < s.now
+	}
+	if k == clockDebt {
+		return paid(end, s.now)
 	}
 	return end <= s.now
 }
@@ -45,6 +49,8 @@ func (s *State) reclaimTable(k, left int) int {
 			s.dropTomb(q)
 		case clockDead:
 			s.dropDead(q, q.dead.head)
+		case clockDebt:
+			s.reclaimDebt(q)
 		}
 		s.clockFix(k, q)
 	}

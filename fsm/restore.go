@@ -39,6 +39,7 @@ type restorer struct {
 	held   []int32  // messages that are out or retrying: they hold their lanes
 	dead   []int32
 	moved  int // messages that need a move
+	rings  []ringed
 	// Of the KV: values by message id, and where a sweep stood.
 	valueOf table.Index
 	sweep   struct {
@@ -78,7 +79,7 @@ func (rs *restorer) run() error {
 		{sectionSessions, rs.sessions},
 		{sectionOrder, rs.order},
 		{sectionModes, rs.modes},
-		{sectionRates, rs.rates},
+		{sectionKeyed, rs.keyed},
 		{sectionTasks, rs.taskTotals},
 		{sectionMoves, rs.moves},
 		{sectionStays, rs.stays},
@@ -379,6 +380,8 @@ func (rs *restorer) unique(q *queue, slot int32) bool {
 func (rs *restorer) link() {
 	s, f := rs.s, rs.f
 	rs.hold()
+	rs.keysOut()
+	s.restoring = true
 	slices.SortFunc(rs.ready, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
 	for i, p := range rs.ready {
 		if p.place == 0 || i > 0 && rs.ready[i-1].place == p.place {
@@ -390,6 +393,10 @@ func (rs *restorer) link() {
 			s.pushReady(q, p.slot)
 		}
 		s.nowReady(q, p.slot)
+	}
+	s.restoring = false
+	if rs.openKeys(); f.err() != nil {
+		return
 	}
 	slices.SortFunc(rs.leased, func(a, b leased) int { return a.lease.Compare(b.lease) })
 	for i, p := range rs.leased {

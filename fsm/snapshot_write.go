@@ -20,7 +20,7 @@ const (
 
 	sectionOrder uint8 = 20 // what an ordered or limited queue has beyond, by number
 	sectionModes uint8 = 23 // overflow and delivery of queues that have another than the default, by number
-	sectionRates uint8 = 24 // rates of queues, by number
+	sectionKeyed uint8 = 24 // rates, and what there is of keys that matter, by queue number (snapshot_keyed.go)
 	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
 
 	sectionMoves      uint8 = 30 // by the message's id
@@ -81,10 +81,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	for _, slot := range queues {
 		v.writeModes(f, slot)
 	}
-	f.section(sectionRates)
-	for _, slot := range queues {
-		v.writeRate(f, slot)
-	}
+	v.writeKeyed(f, queues)
 	f.section(sectionTasks)
 	for _, slot := range queues {
 		v.writeTaskTotals(f, slot)

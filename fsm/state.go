@@ -16,6 +16,7 @@ const (
 	ownHistory                   // side.history
 	ownResult                    // result.blob
 	ownWorker                    // worker.text
+	ownKey                       // keyRec.text
 
 	ownMove    uint64 = 30 // move.history
 	ownKVKey   uint64 = 60 // kvKey.key
@@ -80,6 +81,12 @@ type State struct {
 	lanes  table.Pages[lane]
 	laneIx table.Index // (queue, key) → lane
 
+	keys        table.Pages[keyRec]
+	keyIx       table.Index // (queue, key) → key
+	flows       table.Pages[flow]
+	keyedQueues int  // queues whose keys matter
+	restoring   bool // flows are opened when all messages are there
+
 	dedups    table.Pages[dedupKey]
 	dedupIdx  table.Index
 	results   table.Pages[result]
@@ -136,7 +143,7 @@ type State struct {
 	templateDec Decoder
 }
 
-type movedFuncs struct{ side, released, victim func(slot, pos int32) }
+type movedFuncs struct{ side, released, victim, head, held, debt func(slot, pos int32) }
 
 // opScratch holds one of each operation, so that decoding allocates nothing.
 type opScratch struct {
@@ -176,6 +183,10 @@ func New(group uint16) *State {
 	s.moved.released = func(slot, pos int32) { s.messages.Mut(slot).next = pos }
 	s.moved.victim = func(slot, pos int32) { s.victimAt.Set(slot, pos+1) }
 	s.victimLess = func(a, b int32) bool { return s.messages.Get(a).id.Compare(s.messages.Get(b).id) < 0 }
+	s.moved.head = func(fi, pos int32) { s.flows.Mut(fi).pos = pos }
+	s.moved.held = func(ki, pos int32) { s.keys.Mut(ki).heldPos = pos }
+	s.moved.debt = func(ki, pos int32) { s.keys.Mut(ki).debtPos = pos }
+	s.cmpLess[clockDebt] = s.keyLess
 	for k := range s.clocks {
 		s.clocks[k].Less = func(a, b int32) bool { return s.clockLess(k, a, b) }
 		s.clocks[k].Moved = func(slot, pos int32) { s.queues[slot].clockPos[k] = pos }

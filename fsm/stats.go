@@ -11,10 +11,13 @@ type QueueStats struct {
 
 	Ready, Scheduled, Retrying, Leased, Dead int64 // Ready counts those too that wait behind another of their key or queue
 	Blocked                                  int64 // of Ready, those that wait so
+	Parked                                   int64 // of Ready, those whose key is at its limit in flight or held by its rate
+	KeyDebts                                 int64 // keys whose rate is in debt, not yet reclaimed
 	Moved                                    int64 // of the live ones: dead letters of other queues, moved here
 	Bytes                                    int64 // bodies, headers and other fields of live messages
 	// OldestEnqueuedAt is T of the oldest of these: the first ready message of each priority, the one that becomes due
-	// first, the one whose lease ends first; 0 if the queue holds none. Without delays, retries and long leases that is the
+	// first, the one whose lease ends first (where keys matter, the first of the key that has had something ready for longest); 0 if
+	// the queue holds none. Without delays, retries and long leases that is the
 	// oldest live message; with them one that is older may hide behind.
 	OldestEnqueuedAt                            int64
 	Results, ResultBytes, DedupKeys, Tombstones int64 // not yet reclaimed
@@ -87,8 +90,21 @@ func (s *State) leasable(q *queue) int64 {
 
 // leasableAt is how many of the messages that are ready now can be leased when T is at.
 func (s *State) leasableAt(q *queue, at int64) int64 {
+	n := s.tallies.Get(q.slot).ready - q.blocked
+	if q.meta.keyed {
+		n = min(n, q.offered+s.offeredBy(q, at))
+	}
+	return s.allowedAt(q, n, at)
+}
+
+// grantable is how many messages of a queue a lease may take now, if so many can be found.
+func (s *State) grantable(q *queue) int64 {
+	return s.allowedAt(q, s.tallies.Get(q.slot).ready-q.blocked, s.now)
+}
+
+// allowedAt is how many of n messages the limits of a queue as a whole let out when T is at.
+func (s *State) allowedAt(q *queue, n, at int64) int64 {
 	t, o := s.tallies.Get(q.slot), &q.meta.options
-	n := t.ready - q.blocked
 	if o.Paused {
 		return 0
 	}
@@ -104,13 +120,14 @@ func (s *State) leasableAt(q *queue, at int64) int64 {
 }
 
 // Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused; or fewer than are
-// enqueued may come to be leasable: it has a limit on what is out or on the rate, or drops what waits to make room.
-func (s *State) Throttled(n uint32) (paused, limited bool) {
+// enqueued may come to be leasable: it has a limit on what is out or on the rate, or drops what waits to make room. keyed says that
+// keys matter in it.
+func (s *State) Throttled(n uint32) (paused, limited, keyed bool) {
 	if q := s.byNumber(n); q != nil {
 		o := &q.meta.options
-		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest
+		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest, q.meta.keyed
 	}
-	return false, false
+	return false, false, false
 }
 
 // AtMostOnce says whether a queue delivers at most once.
@@ -125,10 +142,10 @@ func (s *State) Ordered(name []byte) bool {
 	return q != nil && q.meta.options.Ordering != OrderUnordered
 }
 
-// Holder is the queue of a live lease whose message holds back others of its key or queue: when the lease ends in an ack the
-// next one can be leased. "" where nothing waits, or the token is not live. It does not allocate.
+// Holder is the queue of a live lease whose message holds back others of its key or queue, behind it or because its key is at
+// its limit: when the lease ends in an ack the next one can be leased. "" where nothing waits, or the token is not live. It does not allocate.
 func (s *State) Holder(t Token) (queue string) {
-	if s.orderedQueues == 0 {
+	if s.orderedQueues == 0 && s.keyedQueues == 0 {
 		return ""
 	}
 	slot, ok := s.find(t.Message)
@@ -137,8 +154,13 @@ func (s *State) Holder(t Token) (queue string) {
 	}
 	m := s.messages.Get(slot)
 	q := s.queues[m.queue]
-	if m.state != StateLeased || s.sides.Get(m.side).lease != t.Lease || q.blocked == 0 {
+	if m.state != StateLeased || s.sides.Get(m.side).lease != t.Lease || q.blocked == 0 && q.parked == 0 {
 		return ""
+	}
+	if q.parked > 0 {
+		if ki, ok := s.findKey(q, s.keyText(m)); ok && s.keys.Get(ki).state == keyFull && s.keys.Get(ki).gen == s.tallies.Get(q.slot).liveGen {
+			return q.meta.name
+		}
 	}
 	if ln := s.laneHeldBy(q, slot); ln == none || s.lanes.Get(ln).head == none {
 		return ""
@@ -165,7 +187,7 @@ func (s *State) Stats(n uint32) QueueStats {
 	t := s.tallies.Get(q.slot)
 	return QueueStats{
 		Name: q.meta.name, Options: q.meta.options,
-		Ready: t.ready, Blocked: q.blocked, Scheduled: t.scheduled, Retrying: t.retrying, Leased: t.leased, Dead: t.dead, Bytes: t.bytes,
+		Ready: t.ready, Blocked: q.blocked, Parked: q.parked, KeyDebts: int64(q.debts.Len()), Scheduled: t.scheduled, Retrying: t.retrying, Leased: t.leased, Dead: t.dead, Bytes: t.bytes,
 		OldestEnqueuedAt: s.oldest(q),
 		Results:          t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
@@ -191,6 +213,9 @@ func (s *State) oldest(q *queue) int64 {
 	if _, slot, ok := q.released.Min(); ok {
 		look(slot)
 	}
+	if q.flows.head != none {
+		look(s.first(q.flows.head)) // the flow that was formed first
+	}
 	if _, sl, ok := q.due.Min(); ok {
 		look(s.sides.Get(sl).message)
 	}
@@ -203,6 +228,7 @@ func (s *State) oldest(q *queue) int64 {
 // Memory is what the state holds, for metrics and tests.
 type Memory struct {
 	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues, Lanes int64
+	Keys, Flows                                                                              int64 // of queues whose keys matter
 	KVKeys, KVDeletions, Hooks, Batches                                                      int64
 	Schedules, ScheduleBytes                                                                 int64 // accounted bytes
 	// Garbage is purged records that are not given back yet.
@@ -214,6 +240,7 @@ type Memory struct {
 func (s *State) Memory() Memory {
 	m := Memory{
 		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.lanes.Len()),
+		Keys: int64(s.keys.Len()), Flows: int64(s.flows.Len()),
 		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
 		Schedules: int64(len(s.scheduleNames)), ScheduleBytes: s.scheduleBytes,
 	}
@@ -229,7 +256,7 @@ func (s *State) Memory() Memory {
 		q := s.queues[slot]
 		m.TableBytes += q.deadIx.bytes() + q.movedIx.bytes()
 		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes() +
-			q.victims.Bytes()
+			q.victims.Bytes() + q.heads.Bytes() + q.held.Bytes() + q.debts.Bytes()
 	}
 	m.Garbage = int64(s.messages.Len()) - m.Messages - m.Dead
 	m.TableBytes += s.victimAt.Bytes() + s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +
@@ -237,6 +264,7 @@ func (s *State) Memory() Memory {
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
 		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.lanes.Bytes() + s.laneIx.Bytes() +
+		s.keys.Bytes() + s.keyIx.Bytes() + s.flows.Bytes() +
 		s.schedules.Bytes() + s.scheduleDue.Bytes() + s.moves.Bytes() + s.moveID.Bytes() + s.moveOld.Bytes() + s.deadGroupIx.Bytes()
 	for _, g := range s.deadGroups {
 		if g != nil {

@@ -15,6 +15,9 @@ func (s *State) Untidy(now int64) (some, much bool) {
 			return true, s.behind
 		}
 	}
+	if end, _, ok := s.clocks[clockDebt].Min(); ok && paid(end, now) {
+		return true, s.behind
+	}
 	for _, h := range [...]*table.Heap{&s.idle, &s.batches.ends} {
 		if end, _, ok := h.Min(); ok && end <= now {
 			return true, s.behind

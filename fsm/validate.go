@@ -3,6 +3,7 @@ package fsm
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -54,6 +55,8 @@ const (
 	LimitMaxResultsBytes   = 1 << 40
 	LimitMaxBytes          = 1 << 40
 	LimitMaxInFlight       = 10_000_000
+	LimitFairWeights       = 1000
+	LimitFairWeight        = 100
 	minRetentionMillis     = 1000
 )
 
@@ -110,6 +113,9 @@ func (o *QueueOptions) Validate() (Field, error) {
 		{"max_age_ms", FieldAge, o.MaxAgeMillis, 1, MaxDelayMillis},
 		{"rate", FieldRate, o.RateMilli, 1, LimitRateMilli},
 		{"burst", FieldBurst, o.Burst, 1, LimitBurst},
+		{"max_in_flight_per_key", FieldInFlightPerKey, o.MaxInFlightPerKey, 1, LimitMaxInFlight},
+		{"rate_per_key", FieldRatePerKey, o.RatePerKeyMilli, 1, LimitRateMilli},
+		{"burst_per_key", FieldBurstPerKey, o.BurstPerKey, 1, LimitBurst},
 	} {
 		if c.v != 0 && (c.v < c.lo || c.v > c.hi) {
 			return c.field, fmt.Errorf("%w: %s %d, want %d to %d", errOptions, c.name, c.v, c.lo, c.hi)
@@ -117,6 +123,42 @@ func (o *QueueOptions) Validate() (Field, error) {
 	}
 	if o.Burst != 0 && o.RateMilli == 0 {
 		return FieldBurst, fmt.Errorf("%w: burst %d without a rate", errOptions, o.Burst)
+	}
+	return o.validateKeys()
+}
+
+// validateKeys judges the options of keys that matter.
+func (o *QueueOptions) validateKeys() (Field, error) {
+	bad := func(f Field, format string, args ...any) (Field, error) {
+		return f, fmt.Errorf("%w: "+format, append([]any{errOptions}, args...)...)
+	}
+	switch {
+	case o.FairBy >= fairEnd:
+		return bad(FieldFairBy, "fair_by %d is unknown", o.FairBy)
+	case o.BurstPerKey != 0 && o.RatePerKeyMilli == 0:
+		return bad(FieldBurstPerKey, "burst_per_key %d without rate_per_key", o.BurstPerKey)
+	case len(o.FairWeights) > 0 && o.FairBy == FairByNone:
+		return bad(FieldFairWeights, "fair_weights without fair_by")
+	case len(o.FairWeights) > LimitFairWeights:
+		return bad(FieldFairWeights, "%d fair_weights, want at most %d", len(o.FairWeights), LimitFairWeights)
+	case o.MaxInFlightPerKey != 0 && o.Ordering != OrderUnordered:
+		return bad(FieldInFlightPerKey, "max_in_flight_per_key in an ordered queue, where one message of a key is out at a time")
+	case o.RatePerKeyMilli != 0 && o.Ordering == OrderFIFO:
+		return bad(FieldRatePerKey, "rate_per_key in a fifo queue, where keys do not matter")
+	case o.FairBy != FairByNone && o.Ordering == OrderFIFO:
+		return bad(FieldFairBy, "fair_by in a fifo queue, where keys do not matter")
+	case len(o.FairWeights) > 0 && o.Ordering == OrderPerKey:
+		return bad(FieldFairWeights, "fair_weights in a per_key queue, where one message of a key is out at a time")
+	}
+	for i, w := range o.FairWeights {
+		switch {
+		case len(w.Key) == 0 || len(w.Key) > MaxKey:
+			return bad(FieldFairWeights, "a key of %d bytes in fair_weights, want 1 to %d", len(w.Key), MaxKey)
+		case w.Weight < 1 || w.Weight > LimitFairWeight:
+			return bad(FieldFairWeights, "weight %d of key %.40q, want 1 to %d", w.Weight, w.Key, LimitFairWeight)
+		case i > 0 && o.FairWeights[i-1].Key >= w.Key:
+			return bad(FieldFairWeights, "keys %.40q and %.40q are not in order, or the same", o.FairWeights[i-1].Key, w.Key)
+		}
 	}
 	return FieldNone, nil
 }
@@ -129,7 +171,9 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 		o.ResultTTLMillis == p.ResultTTLMillis && o.MaxResultsBytes == p.MaxResultsBytes && o.Ordering == p.Ordering &&
 		o.MaxDepth == p.MaxDepth && o.MaxBytes == p.MaxBytes && o.MaxInFlight == p.MaxInFlight &&
 		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused && o.RateMilli == p.RateMilli && o.Burst == p.Burst &&
-		o.DeadLetterQueue == p.DeadLetterQueue && o.Overflow == p.Overflow && o.Delivery == p.Delivery
+		o.DeadLetterQueue == p.DeadLetterQueue && o.Overflow == p.Overflow && o.Delivery == p.Delivery &&
+		o.MaxInFlightPerKey == p.MaxInFlightPerKey && o.RatePerKeyMilli == p.RatePerKeyMilli && o.BurstPerKey == p.BurstPerKey &&
+		o.FairBy == p.FairBy && slices.Equal(o.FairWeights, p.FairWeights)
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

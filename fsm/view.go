@@ -23,6 +23,8 @@ type View struct {
 	workers   *table.View[worker]
 	consumers *table.View[consumer]
 	moves     *table.View[move]
+	keys      *table.View[keyRec]
+	flows     *table.View[flow]
 	dedups    *table.View[dedupKey]
 	results   *table.View[result]
 	tombs     *table.View[tombstone]
@@ -52,7 +54,7 @@ func (s *State) View() *View {
 		metas:   make([]*queueMeta, len(s.queues)),
 		tallies: s.tallies.View(), messages: s.messages.View(), sides: s.sides.View(), workers: s.workers.View(),
 		consumers: s.consumers.View(), dedups: s.dedups.View(), results: s.results.View(), tombs: s.tombs.View(),
-		sessions: s.sessions.View(), moves: s.moves.View(), memos: s.memos.View(), pin: s.arena.Pin(),
+		sessions: s.sessions.View(), moves: s.moves.View(), keys: s.keys.View(), flows: s.flows.View(), memos: s.memos.View(), pin: s.arena.Pin(),
 		kvKeys: s.kv.keys.View(), kvValues: s.kv.values.View(), hooks: s.hooks.recs.View(),
 		batches:  s.batches.recs.View(),
 		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
@@ -83,6 +85,8 @@ func (v *View) Release() {
 	v.tombs.Release()
 	v.sessions.Release()
 	v.moves.Release()
+	v.keys.Release()
+	v.flows.Release()
 	v.memos.Release()
 	v.kvKeys.Release()
 	v.kvValues.Release()
