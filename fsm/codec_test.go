@@ -48,6 +48,9 @@ func vectors() []vector {
 		{"create-queue-defaults", &CreateQueue{Name: q}},
 		{"create-queue-modes", &CreateQueue{Name: q, Options: QueueOptions{Overflow: OverflowDropOldest, Delivery: DeliverAtMostOnce}}},
 		{"set-queue", &SetQueue{Request: req, Name: q, Options: QueueOptions{Retry: RetryPolicy{JitterMillis: 3}}}},
+		{"set-queue-keys", &SetQueue{Name: q, Options: QueueOptions{
+			MaxInFlightPerKey: 3, RatePerKeyMilli: 2500, BurstPerKey: 4, FairBy: FairByKey, FairWeights: []FairWeight{{"a", 100}, {"b\x00", -1}},
+		}}},
 		{"set-queue-rate", &SetQueue{Name: q, Options: QueueOptions{RateMilli: LimitRateMilli, Burst: 300}}},
 		{"delete-queue", &DeleteQueue{Request: req, Name: q}},
 		{"purge-queue", &PurgeQueue{Name: q}},

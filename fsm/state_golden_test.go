@@ -100,6 +100,20 @@ func goldenRates(r *rig) {
 	r.ok(&CreateQueue{Name: []byte("rated"), Options: QueueOptions{RateMilli: 2500, Burst: 2}})
 	r.apply(&Enqueue{Queue: []byte("rated"), Messages: []Message{text("1"), text("2"), text("3")}})
 	r.ok(&Lease{Queue: []byte("rated"), Consumer: someone, Max: 3})
+	keys := []byte("keys")
+	r.ok(&CreateQueue{Name: keys, Options: QueueOptions{
+		MaxInFlightPerKey: 3, RatePerKeyMilli: 2500, BurstPerKey: 2, FairBy: FairByKey, FairWeights: []FairWeight{{"a", 2}, {"c", 3}},
+	}})
+	for _, k := range []string{"a", "a", "a", "b", "b", "b", "", "", "c", "c", "c", "d", "d", "d"} {
+		r.ok(&Enqueue{Queue: keys, Messages: []Message{{Key: []byte(k), Priority: DefaultPriority}}})
+	}
+	r.apply(&Enqueue{Queue: keys, Messages: []Message{{Key: []byte("e"), Priority: 9}, {Key: []byte("f"), Priority: 9}}})
+	r.ok(&Lease{Queue: keys, Consumer: someone, Worker: []byte("w"), Max: 8, LeaseMillis: 60_000})
+	r.ok(&Release{Token: r.fx.Leases[3].Token})
+	r.ok(&Lease{Queue: keys, Consumer: someone, Worker: []byte("w"), Max: 1, LeaseMillis: 60_000})
+	r.ok(&CreateQueue{Name: []byte("places"), Options: QueueOptions{MaxInFlightPerKey: 1}})
+	r.apply(&Enqueue{Queue: []byte("places"), Messages: []Message{{Key: []byte("a")}, {Key: []byte("a")}, {Key: []byte("b")}}})
+	r.ok(&Lease{Queue: []byte("places"), Consumer: someone, Worker: []byte("w"), Max: 1, LeaseMillis: 60_000})
 }
 
 // goldenModes has a queue that drops what waits, and one that delivers at most once.

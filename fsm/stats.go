@@ -273,3 +273,18 @@ func (s *State) Memory() Memory {
 	}
 	return m
 }
+
+// KeyParked says whether a message that becomes ready in a queue would have to wait for others of its key or for its rate. It
+// does not allocate.
+func (s *State) KeyParked(n uint32, key []byte) bool {
+	q := s.byNumber(n)
+	if q == nil || !q.meta.keyed {
+		return false
+	}
+	ki, ok := s.findKey(q, key)
+	if !ok {
+		return false
+	}
+	k := s.keys.Get(ki)
+	return k.state.parked() && k.gen == s.tallies.Get(q.slot).liveGen || s.full(q, k)
+}

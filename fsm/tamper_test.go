@@ -11,6 +11,35 @@ import (
 )
 
 // slotOf is the slot of some message in a state.
+func (r *rig) keyOf(text string) *keyRec {
+	r.t.Helper()
+	ki, ok := r.s.findKey(r.s.queues[r.slotOfQueue("keys")], []byte(text))
+	if !ok {
+		r.t.Fatalf("no key %q", text)
+	}
+	return r.s.keys.Mut(ki)
+}
+
+// heldKey is a key of queue keys that its rate holds.
+func (r *rig) heldKey() *keyRec {
+	r.t.Helper()
+	_, ki, ok := r.s.queues[r.slotOfQueue("keys")].held.Min()
+	if !ok {
+		r.t.Fatal("no key is held")
+	}
+	return r.s.keys.Mut(ki)
+}
+
+// openFlow is the head of the ring of queue keys, which has more than one.
+func (r *rig) openFlow() *flow {
+	r.t.Helper()
+	f := r.s.flows.Mut(r.s.tallies.Get(r.slotOfQueue("keys")).rings[DefaultPriority])
+	if r.s.flows.Get(f.next) == f {
+		r.t.Fatal("the ring has one flow")
+	}
+	return f
+}
+
 func (r *rig) slotOfQueue(name string) int32 { return r.s.findQueueRead([]byte(name)).slot }
 
 func (r *rig) slotOf(st MessageState) int32 {
@@ -52,6 +81,35 @@ var tampered = []struct {
 	{"instant of a rate", func(r *rig) { r.s.tallies.Mut(r.slotOfQueue("rated")).tat = 1<<63 - 1 }, "", "instant 9223372036854775807"},
 	{"rate out of range", func(r *rig) { r.s.queues[r.slotOfQueue("rated")].meta.options.RateMilli = -1 }, "", "rate -1"},
 	{"burst out of range", func(r *rig) { r.s.queues[r.slotOfQueue("rated")].meta.options.Burst = LimitBurst + 1 }, "", "burst 1000001"},
+	{"key's ready", func(r *rig) { r.keyOf("a").ready++ }, "a scan finds", ""},
+	{"key's out", func(r *rig) { r.keyOf("a").out++ }, "a scan finds", ""},
+	{"key's flows", func(r *rig) { r.keyOf("a").records-- }, "a scan finds", ""},
+	{"key's offer", func(r *rig) { r.keyOf("c").offer++ }, "offers", ""},
+	{"key's state", func(r *rig) { r.keyOf("c").state = keyFull }, "in state 2", ""},
+	{"key's debt", func(r *rig) { r.keyOf("a").tat++ }, "among the debts", ""},
+	{"key's text", func(r *rig) { r.s.arena.Get(r.keyOf("a").text)[0] = 'z' }, "is not found", ""},
+	{"key held until another time", func(r *rig) { r.heldKey().until++ }, "until", "does not fit"},
+	{"key that is not held", func(r *rig) { r.keyOf("e").until = r.s.now }, "until", "does not fit"},
+	{"key's instant", func(r *rig) { r.keyOf("e").tat = 1<<63 - 1 }, "among the debts", "does not fit"},
+	{"keys twice", func(r *rig) { r.keyOf("a").text = r.keyOf("e").text }, "", "key"},
+	{"flow's key", func(r *rig) { firstOf(&r.s.flows).key = r.s.flows.Top() + 5 }, "is not its key's", ""},
+	{"flow's list", func(r *rig) { r.openFlow().tail = none }, "tail is -1", ""},
+	{"flow lost", func(r *rig) { q := r.s.queues[r.slotOfQueue("keys")]; q.flows.head = r.s.flows.Get(q.flows.head).newer }, "", ""},
+	{"turn", func(r *rig) { r.openFlow().deficit = LimitFairWeight }, "does not belong into the ring", "messages left"},
+	{"turn of another than the head", func(r *rig) { f := r.openFlow(); r.s.flows.Mut(f.next).deficit = 1 }, "does not belong into the ring", "messages left"},
+	{"ring without one", func(r *rig) {
+		f := *r.openFlow()
+		r.s.flows.Mut(f.prev).next, r.s.flows.Mut(f.next).prev = f.next, f.prev
+		r.s.tallies.Mut(r.slotOfQueue("keys")).rings[f.priority] = f.next
+	}, "stand in rings", "flows are in rings"},
+	{"rings' bits", func(r *rig) { r.s.queues[r.slotOfQueue("keys")].rings ^= 1 << 3 }, "says nothing of ring", ""},
+	{"parked", func(r *rig) { r.s.queues[r.slotOfQueue("keys")].parked++ }, "parked", ""},
+	{"offered", func(r *rig) { r.s.queues[r.slotOfQueue("keys")].offered++ }, "offered", ""},
+	{"head's place", func(r *rig) { h := &r.s.queues[r.slotOfQueue("places")].heads; _, fi := h.At(0); h.Fix(0, 5); _ = fi }, "among the heads", ""},
+	{"keyed queues", func(r *rig) { r.s.keyedQueues++ }, "queues whose keys matter", ""},
+	{"in flight per key out of range", func(r *rig) { r.s.queues[r.slotOfQueue("keys")].meta.options.MaxInFlightPerKey = -1 }, "", "max_in_flight_per_key -1"},
+	{"fair by what", func(r *rig) { r.s.queues[r.slotOfQueue("keys")].meta.options.FairBy = 7 }, "", "fair_by 7"},
+	{"weights out of order", func(r *rig) { r.s.queues[r.slotOfQueue("keys")].meta.options.FairWeights[1].Key = "a" }, "", "not in order"},
 	{"list link", func(r *rig) { r.s.messages.Mut(r.slotOf(StateReady)).prev = 5 }, "has prev 5", ""},
 	{"list tail", func(r *rig) { r.s.queues[0].ready[4].tail = none }, "tail is -1", ""},
 	{"list ring", func(r *rig) { q := r.s.queues[0]; r.s.messages.Mut(q.ready[4].tail).next = q.ready[4].head }, "in queue \"q\" ready and in", ""},

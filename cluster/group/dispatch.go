@@ -214,20 +214,29 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 		case opEnqueue:
 			dec.Enqueue(&pk.enqueue)
 			n, guesses := int32(0), int32(0)
+			q := d.queues[string(pk.enqueue.Queue)]
+			found := q != nil && q.count > 0 && q.find(st)
+			var paused, limited, keyed bool
+			if found {
+				paused, limited, keyed = st.Throttled(q.number)
+			}
 			for j := range pk.enqueue.Messages {
-				if m := &pk.enqueue.Messages[j]; m.DelayMillis <= 0 && m.DueAt == 0 {
+				m := &pk.enqueue.Messages[j]
+				if keyed && st.KeyParked(q.number, m.Key) {
+					continue
+				}
+				if m.DelayMillis <= 0 && m.DueAt == 0 {
 					n++
 					if m.HasDedup || len(m.TaskID) > 0 { // may be there already
 						guesses++
 					}
 				}
 			}
-			q := d.queues[string(pk.enqueue.Queue)]
-			if q != nil && q.count > 0 && q.find(st) {
-				switch paused, limited := st.Throttled(q.number); {
+			if found {
+				switch {
 				case paused:
 					n = 0
-				case limited:
+				case limited || keyed:
 					guesses = n
 				}
 				switch st.QueueOrdering(q.number) { // most may wait for others
@@ -242,7 +251,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 		case opReleaseNumber:
 			dec.Release(&pk.release)
 			if st.Lease(pk.release.Token, &d.delivery) {
-				d.expect(d.queues[d.delivery.Queue], op, 1, 0)
+				d.returned(st, op)
 			}
 		case opAck:
 			dec.Ack(&pk.ack)
@@ -258,6 +267,14 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 				}
 			}
 			guesses := int32(0)
+			if q != nil && q.count > 0 && q.find(st) {
+				switch paused, limited, keyed := st.Throttled(q.number); {
+				case paused:
+					n = 0
+				case limited || keyed || st.QueueOrdering(q.number) != fsm.OrderUnordered:
+					guesses = n
+				}
+			}
 			if n == 0 || q.count == 0 { // if nothing else, the message that waits for this one
 				if name := st.Holder(pk.ack.Token); name != "" {
 					q, n, guesses = d.queues[name], 1, 1
@@ -268,6 +285,17 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			dec.Skip()
 		}
 	}
+}
+
+// returned books the message of d.delivery, which an operation gives back. Where keys matter its key's rate may hold it.
+func (d *dispatcher) returned(st *fsm.State, op *flightOp) {
+	q, guesses := d.queues[d.delivery.Queue], int32(0)
+	if q != nil && q.count > 0 && q.find(st) {
+		if _, _, keyed := st.Throttled(q.number); keyed {
+			guesses = 1
+		}
+	}
+	d.expect(q, op, 1, guesses)
 }
 
 // expect books n messages that an operation should make ready, guesses of which may well not come.
@@ -318,7 +346,7 @@ func (d *dispatcher) giveBack(st *fsm.State, buf []byte, f *flight) []byte {
 		buf = fsm.AppendOp(buf, &d.op.release)
 		f.ops = append(f.ops, flightOp{kind: opRelease, token: t})
 		if d.waiting > 0 && st.Lease(t, &d.delivery) {
-			d.expect(d.queues[d.delivery.Queue], &f.ops[len(f.ops)-1], 1, 0)
+			d.returned(st, &f.ops[len(f.ops)-1])
 		}
 	}
 	d.releases = d.releases[:copy(d.releases, d.releases[n:])]

@@ -1,0 +1,128 @@
+package fsm
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// BenchmarkFlows is one message's enqueue, lease and ack over a hundred thousand keys with one waiting in each: in the ways that
+// keys can matter, and with a flood of a million more messages parked behind one key.
+func BenchmarkFlows(b *testing.B) {
+	const keys = 100_000
+	for _, c := range []struct {
+		name  string
+		o     QueueOptions
+		flood int
+	}{
+		{"keys do not matter", QueueOptions{}, 0},
+		{"in flight", QueueOptions{MaxInFlightPerKey: 1}, 0},
+		{"in flight, a flood parked", QueueOptions{MaxInFlightPerKey: 1}, 1_000_000},
+		{"rate", QueueOptions{RatePerKeyMilli: 1_000_000}, 0},
+		{"fair", QueueOptions{FairBy: FairByKey}, 0},
+		{"fair, in flight, rate", QueueOptions{FairBy: FairByKey, MaxInFlightPerKey: 1, RatePerKeyMilli: 1_000_000}, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r := newRig(b)
+			r.quiet = true
+			name := []byte("q")
+			r.ok(&CreateQueue{Name: name, Options: c.o})
+			op := &Enqueue{Queue: name}
+			body := make([]byte, 256)
+			for range 200 {
+				op.Messages = append(op.Messages, Message{Body: body, Priority: DefaultPriority})
+			}
+			var data []byte
+			apply := func() {
+				r.index++
+				if err := r.s.Apply(r.index, data, &r.fx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			begin := func() { data = AppendEntryHeader(data[:0], r.now, 0) }
+			for n := 0; n < c.flood; n += 200 {
+				for i := range op.Messages {
+					op.Messages[i].Key = []byte("flood")
+				}
+				begin()
+				data = AppendOp(data, op)
+				if n == 0 {
+					data = AppendOp(data, &Lease{Queue: name, Consumer: Consumer{Sub: 9}, Max: 1, LeaseMillis: MaxLeaseMillis})
+				}
+				apply()
+			}
+			at := 0
+			fill := func() {
+				for i := range op.Messages {
+					op.Messages[i].Key = strconv.AppendInt(op.Messages[i].Key[:0:0], int64(at%keys), 36)
+					at++
+				}
+				data = AppendOp(data, op)
+			}
+			for range keys / 200 {
+				begin()
+				fill()
+				apply()
+			}
+			lease := &Lease{Queue: name, Consumer: someone, Worker: []byte("host:1:2"), Max: 200, LeaseMillis: MaxLeaseMillis}
+			acks := make([]Ack, 200)
+			held, done := 0, 0
+			b.ReportAllocs()
+			b.ResetTimer()
+			from := cpu(b)
+			for n := 0; n < b.N; n += 200 {
+				r.now++
+				begin()
+				fill()
+				data = AppendOp(data, lease)
+				for i := range held {
+					data = AppendOp(data, &acks[i])
+				}
+				apply()
+				done += held
+				held = len(r.fx.Leases)
+				for i := range held {
+					acks[i].Token = r.fx.Leases[i].Token
+				}
+			}
+			b.ReportMetric((cpu(b)-from)/float64(b.N), "cpu-ns/op")
+			b.ReportMetric(float64(done)/float64(b.N), "done/op")
+		})
+	}
+}
+
+// BenchmarkKeyOptions is what it takes to have keys matter, or no more, for a million ready messages: of one key, of a thousand,
+// and of a million.
+func BenchmarkKeyOptions(b *testing.B) {
+	for _, keys := range []int{1, 1000, 1_000_000} {
+		b.Run(strconv.Itoa(keys), func(b *testing.B) {
+			for b.Loop() {
+				r := newRig(b)
+				r.quiet = true
+				r.ok(&CreateQueue{Name: []byte("q")})
+				op := &Enqueue{Queue: []byte("q")}
+				for n := range 1_000_000 {
+					op.Messages = append(op.Messages, Message{Key: strconv.AppendInt(nil, int64(n%keys), 36), Body: make([]byte, 64), Priority: DefaultPriority})
+					if len(op.Messages) == MaxBatch {
+						r.apply(op)
+						r.log = nil
+						op.Messages = op.Messages[:0]
+					}
+				}
+				set := func(what string, o QueueOptions) {
+					at := time.Now()
+					from := cpu(b)
+					r.ok(&SetQueue{Name: []byte("q"), Options: o})
+					b.ReportMetric(float64(time.Since(at).Milliseconds()), what+"-ms")
+					b.ReportMetric((cpu(b)-from)/1e6, what+"-cpu-ms")
+				}
+				set("on", QueueOptions{MaxInFlightPerKey: 1})
+				m := r.s.Memory()
+				b.ReportMetric(float64(r.s.keys.Bytes()+r.s.flows.Bytes()+r.s.keyIx.Bytes()+r.s.queues[0].heads.Bytes())/float64(m.Keys), "B/key")
+				set("fair", QueueOptions{FairBy: FairByKey})
+				set("off", QueueOptions{})
+				r.s.Close()
+			}
+		})
+	}
+}
