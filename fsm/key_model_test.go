@@ -418,7 +418,10 @@ func keyPlay(t *testing.T, seed uint64, length int, seen map[string]int) {
 		k.pass(r.now, keyBackoff)
 		return r.apply(ops...)
 	}
-	fail := func(format string, args ...any) { t.Helper(); t.Fatalf("seed %d: "+format, append([]any{seed}, args...)...) }
+	fail := func(format string, args ...any) {
+		t.Helper()
+		t.Fatalf("seed %d: "+format, append([]any{seed}, args...)...)
+	}
 	some := func(st MessageState) *keyMsg {
 		var of []*keyMsg
 		for _, m := range k.ms {

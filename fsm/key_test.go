@@ -351,46 +351,50 @@ func (r *rig) live() (tok Token) {
 	return tok
 }
 
-func TestKeyRefusals(t *testing.T) {
-	r := newRig(t)
-	many := make([]FairWeight, LimitFairWeights+1)
-	for i := range many {
-		many[i] = FairWeight{fmt.Sprintf("%05d", i), 1}
-	}
+// badKeyOptions are options of keys that are refused.
+func badKeyOptions() []badKeyOption {
 	fair := func(ws ...FairWeight) QueueOptions { return QueueOptions{FairBy: FairByKey, FairWeights: ws} }
-	for _, c := range []struct {
-		name  string
-		o     QueueOptions
-		field Field
-	}{
-		{"in flight below", QueueOptions{MaxInFlightPerKey: -1}, FieldInFlightPerKey},
-		{"in flight above", QueueOptions{MaxInFlightPerKey: LimitMaxInFlight + 1}, FieldInFlightPerKey},
-		{"in flight, fifo", QueueOptions{MaxInFlightPerKey: 1, Ordering: OrderFIFO}, FieldInFlightPerKey},
-		{"in flight, per_key", QueueOptions{MaxInFlightPerKey: 1, Ordering: OrderPerKey}, FieldInFlightPerKey},
-		{"rate below", QueueOptions{RatePerKeyMilli: -1}, FieldRatePerKey},
-		{"rate above", QueueOptions{RatePerKeyMilli: LimitRateMilli + 1}, FieldRatePerKey},
-		{"rate, fifo", QueueOptions{RatePerKeyMilli: 1, Ordering: OrderFIFO}, FieldRatePerKey},
-		{"burst alone", QueueOptions{BurstPerKey: 1}, FieldBurstPerKey},
-		{"burst above", QueueOptions{RatePerKeyMilli: 1, BurstPerKey: LimitBurst + 1}, FieldBurstPerKey},
-		{"fair by what", QueueOptions{FairBy: 2}, FieldFairBy},
-		{"fair, fifo", QueueOptions{FairBy: FairByKey, Ordering: OrderFIFO}, FieldFairBy},
-		{"weights alone", QueueOptions{FairWeights: []FairWeight{{"a", 1}}}, FieldFairWeights},
-		{"weights, per_key", QueueOptions{FairBy: FairByKey, Ordering: OrderPerKey, FairWeights: []FairWeight{{"a", 1}}}, FieldFairWeights},
-		{"weight 0", fair(FairWeight{"a", 0}), FieldFairWeights},
-		{"weight 101", fair(FairWeight{"a", 101}), FieldFairWeights},
-		{"weight of no key", fair(FairWeight{"", 1}), FieldFairWeights},
-		{"weight of a long key", fair(FairWeight{strings.Repeat("k", MaxKey+1), 1}), FieldFairWeights},
-		{"weights out of order", fair(FairWeight{"b", 1}, FairWeight{"a", 1}), FieldFairWeights},
-		{"weight twice", fair(FairWeight{"a", 1}, FairWeight{"a", 1}), FieldFairWeights},
-		{"too many weights", fair(many...), FieldFairWeights},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			r.t = t
-			r.refused(&CreateQueue{Name: []byte("q"), Options: c.o}, InvalidArgument, c.field)
-		})
+	many := manyWeights(LimitFairWeights + 1)
+	return []badKeyOption{
+		{"MaxInFlightPerKey in a fifo queue", QueueOptions{MaxInFlightPerKey: 1, Ordering: OrderFIFO}, FieldInFlightPerKey},
+		{"MaxInFlightPerKey in a per_key queue", QueueOptions{MaxInFlightPerKey: 1, Ordering: OrderPerKey}, FieldInFlightPerKey},
+		{"RatePerKeyMilli in a fifo queue", QueueOptions{RatePerKeyMilli: 1, Ordering: OrderFIFO}, FieldRatePerKey},
+		{"BurstPerKey without RatePerKeyMilli", QueueOptions{BurstPerKey: 1}, FieldBurstPerKey},
+		{"FairBy unknown", QueueOptions{FairBy: fairEnd}, FieldFairBy},
+		{"FairBy in a fifo queue", QueueOptions{FairBy: FairByKey, Ordering: OrderFIFO}, FieldFairBy},
+		{"FairWeights without FairBy", QueueOptions{FairWeights: many[:1]}, FieldFairWeights},
+		{"FairWeights in a per_key queue", QueueOptions{FairBy: FairByKey, Ordering: OrderPerKey, FairWeights: many[:1]}, FieldFairWeights},
+		{"FairWeight.Weight 0", fair(FairWeight{"a", 0}), FieldFairWeights},
+		{"FairWeight.Weight 101", fair(FairWeight{"a", LimitFairWeight + 1}), FieldFairWeights},
+		{"FairWeight.Weight negative", fair(FairWeight{"a", -1}), FieldFairWeights},
+		{"FairWeight.Key empty", fair(FairWeight{"", 1}), FieldFairWeights},
+		{"FairWeight.Key too long", fair(FairWeight{strings.Repeat("k", MaxKey+1), 1}), FieldFairWeights},
+		{"FairWeight.Key out of order", fair(FairWeight{"b", 1}, FairWeight{"a", 1}), FieldFairWeights},
+		{"FairWeight.Key twice", fair(FairWeight{"a", 1}, FairWeight{"a", 1}), FieldFairWeights},
+		{"FairWeights too many", fair(many...), FieldFairWeights},
 	}
-	r.t = t
-	r.ok(&CreateQueue{Name: []byte("all"), Options: QueueOptions{MaxInFlightPerKey: LimitMaxInFlight, RatePerKeyMilli: 1, BurstPerKey: 1, FairBy: FairByKey, FairWeights: many[1:]}})
+}
+
+type badKeyOption struct {
+	name  string
+	o     QueueOptions
+	field Field
+}
+
+func manyWeights(n int) (ws []FairWeight) {
+	for i := range n {
+		ws = append(ws, FairWeight{fmt.Sprintf("%05d", i), 1})
+	}
+	return ws
+}
+
+// TestKeyOptionsAtTheEdges takes what is just in range; what is not is among the bad input (badKeyOptions).
+func TestKeyOptionsAtTheEdges(t *testing.T) {
+	r := newRig(t)
+	r.ok(&CreateQueue{Name: []byte("all"), Options: QueueOptions{
+		MaxInFlightPerKey: LimitMaxInFlight, RatePerKeyMilli: 1, BurstPerKey: LimitBurst, FairBy: FairByKey, FairWeights: manyWeights(LimitFairWeights),
+	}})
+	r.ok(&CreateQueue{Name: []byte("least"), Options: QueueOptions{MaxInFlightPerKey: 1, RatePerKeyMilli: LimitRateMilli, BurstPerKey: 1}})
 	r.ok(&CreateQueue{Name: []byte("ordered"), Options: QueueOptions{Ordering: OrderPerKey, RatePerKeyMilli: 1, FairBy: FairByKey}})
 	r.everywhere()
 	if err := CheckOp(&SetQueue{Options: QueueOptions{FairWeights: make([]FairWeight, formatWeights+1)}}); err == nil {

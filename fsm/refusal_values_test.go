@@ -129,6 +129,9 @@ func badOptions() (out []struct {
 		{"MaxAgeMillis", func(o *QueueOptions) *int64 { return &o.MaxAgeMillis }, 1, MaxDelayMillis, FieldAge},
 		{"RateMilli", func(o *QueueOptions) *int64 { return &o.RateMilli }, 1, LimitRateMilli, FieldRate},
 		{"Burst", func(o *QueueOptions) *int64 { return &o.Burst }, 1, LimitBurst, FieldBurst},
+		{"MaxInFlightPerKey", func(o *QueueOptions) *int64 { return &o.MaxInFlightPerKey }, 1, LimitMaxInFlight, FieldInFlightPerKey},
+		{"RatePerKeyMilli", func(o *QueueOptions) *int64 { return &o.RatePerKeyMilli }, 1, LimitRateMilli, FieldRatePerKey},
+		{"BurstPerKey", func(o *QueueOptions) *int64 { return &o.BurstPerKey }, 1, LimitBurst, FieldBurstPerKey},
 	} {
 		for _, v := range []int64{math.MinInt64, -1, c.lo - 1, c.hi + 1, math.MaxInt64} {
 			if v == 0 { // the default
@@ -145,6 +148,9 @@ func badOptions() (out []struct {
 	add("Retry.Kind unknown", QueueOptions{Retry: RetryPolicy{Kind: 255}}, FieldRetry)
 	add("DeadOverflow unknown", QueueOptions{DeadOverflow: DeadDropOldest + 1}, FieldOptions)
 	add("Burst without RateMilli", QueueOptions{Burst: 1}, FieldBurst)
+	for _, c := range badKeyOptions() {
+		add(c.name, c.o, c.field)
+	}
 	add("Overflow unknown", QueueOptions{Overflow: overflowEnd}, FieldOverflow)
 	add("Delivery unknown", QueueOptions{Delivery: deliverEnd}, FieldDelivery)
 	add("Ordering unknown", QueueOptions{Ordering: orderEnd}, FieldOrdering)

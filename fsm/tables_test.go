@@ -280,6 +280,40 @@ func tableCases() []tableCase {
 			empty: purge,
 		},
 		{
+			name: "keys and flows", tables: []string{"keys", "keyIx", "flows"},
+			bound: func(r *rig, n int64) { r.queue(QueueOptions{FairBy: FairByKey, MaxDepth: n}) },
+			add: func(r *rig, i int) {
+				m := text("x")
+				m.Key, m.Priority = fmt.Append(nil, i), uint8(i%10)
+				r.put(m)
+				must(r.t, "flows", r.mem().Flows, r.mem().Keys)
+			},
+			count: func(r *rig) int64 { return r.mem().Keys },
+			full: func(*rig) Op {
+				m := text("x")
+				m.Key = []byte("another")
+				return one(m)
+			}, code: QueueFull, field: FieldDepth,
+			empty: purge,
+		},
+		{
+			name:  "keys in debt",
+			bound: func(r *rig, n int64) { r.queue(QueueOptions{RatePerKeyMilli: 1000}); r.s.lim.keyDebts = n },
+			add: func(r *rig, i int) {
+				m := text("x")
+				m.Key = fmt.Append(nil, i)
+				r.put(m)
+				r.ok(&Ack{Token: r.lease1()})
+			},
+			count: func(r *rig) int64 { return r.stats().KeyDebts },
+			full: func(*rig) Op {
+				m := text("x")
+				m.Key = []byte("another")
+				return one(m)
+			}, code: QueueFull, field: FieldRatePerKey,
+			empty: func(r *rig) { r.past(TombstoneMillis) },
+		},
+		{
 			name: "redriven", tables: []string{"byOrigin"},
 			bound: func(r *rig, n int64) { r.queue(QueueOptions{MaxDepth: n}) },
 			add: func(r *rig, _ int) {
