@@ -2,7 +2,9 @@ package client
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/wire"
@@ -42,6 +44,16 @@ type QueueOptions struct {
 	// them at once: 1 to 1,000,000, 0 for one second's worth and at least 1. What is delivered again counts again.
 	Rate  float64
 	Burst int64
+
+	// Of the messages that have a key, MaxInFlightPerKey is how many of one key are leased at once (1 to 10,000,000, 0 for no limit;
+	// not in an ordered queue), and RatePerKey and BurstPerKey are each key's Rate and Burst (not in a fifo queue).
+	MaxInFlightPerKey int64
+	RatePerKey        float64
+	BurstPerKey       int64
+	// FairBy "key" has the keys take turns within a priority, the messages without one being one key; "none" is the default.
+	// FairWeights is how many messages the turn of a key is, 1 to 100, for at most 1,000 keys; 1 for the others.
+	FairBy      string
+	FairWeights map[string]int
 }
 
 func (o *QueueOptions) wire() wire.QueueOptions {
@@ -52,7 +64,28 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight, MaxAgeMillis: millis(o.MaxAge),
 		Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue, RateMilli: rateMilli(o.Rate), Burst: o.Burst,
 		Overflow: o.Overflow, Delivery: o.Delivery,
+		MaxInFlightPerKey: o.MaxInFlightPerKey, RatePerKeyMilli: rateMilli(o.RatePerKey), BurstPerKey: o.BurstPerKey,
+		FairBy: o.FairBy, FairWeights: wireWeights(o.FairWeights),
 	}
+}
+
+// wireWeights are in the order of their keys.
+func wireWeights(m map[string]int) (ws []wire.FairWeight) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		ws = append(ws, wire.FairWeight{Key: wire.Bytes(k), Weight: int64(m[k])})
+	}
+	return ws
+}
+
+func weightsOf(ws []wire.FairWeight) map[string]int {
+	if len(ws) == 0 {
+		return nil
+	}
+	m := make(map[string]int, len(ws))
+	for _, w := range ws {
+		m[string(w.Key)] = int(w.Weight)
+	}
+	return m
 }
 
 // rateMilli is a rate in thousandths. What is no rate becomes one that is refused, and never none.
@@ -81,6 +114,8 @@ type QueueInfo struct {
 	Options       QueueOptions
 	Pending       int64 // ready, those included that wait behind another of their key or queue
 	Blocked       int64 // of Pending, those that wait so
+	Parked        int64 // of Pending, those whose key is at MaxInFlightPerKey or held by RatePerKey
+	KeyDebts      int64 // keys that RatePerKey counts deliveries of; at 1,000,000 messages with a key are refused
 	Processing    int64 // leased
 	Scheduled     int64
 	Retrying      int64
@@ -107,10 +142,11 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			ResultTTL: time.Duration(o.ResultTTLMillis) * time.Millisecond, MaxResultsBytes: o.MaxResultsBytes,
 			Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
 			MaxAge: time.Duration(o.MaxAgeMillis) * time.Millisecond, Paused: o.Paused, DeadLetterQueue: o.DeadLetterQueue,
-			Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
+			Rate: float64(o.RateMilli) / 1000, Burst: o.Burst, MaxInFlightPerKey: o.MaxInFlightPerKey,
+			RatePerKey: float64(o.RatePerKeyMilli) / 1000, BurstPerKey: o.BurstPerKey, FairBy: o.FairBy, FairWeights: weightsOf(o.FairWeights),
 			Overflow: o.Overflow, Delivery: o.Delivery,
 		},
-		Pending: w.Pending, Blocked: w.Blocked, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
+		Pending: w.Pending, Blocked: w.Blocked, Parked: w.Parked, KeyDebts: w.KeyDebts, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,
 		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,
 		AvgProcessing: time.Duration(w.AvgProcessingMillis) * time.Millisecond, Totals: w.Totals,
@@ -144,6 +180,9 @@ var firstRequest = wire.Request{Number: 1, Low: 1}
 
 func (c *Client) writeQueue(ctx context.Context, t wire.Type, name string, o QueueOptions) error {
 	if err := checkRate("rate", o.Rate); err != nil {
+		return err
+	}
+	if err := checkRate("rate_per_key", o.RatePerKey); err != nil {
 		return err
 	}
 	b := &wire.QueueWrite{Queue: name, Options: o.wire(), Request: firstRequest}

@@ -120,14 +120,20 @@ func (s *State) allowedAt(q *queue, n, at int64) int64 {
 }
 
 // Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused; or fewer than are
-// enqueued may come to be leasable: it has a limit on what is out or on the rate, or drops what waits to make room. keyed says that
-// keys matter in it.
-func (s *State) Throttled(n uint32) (paused, limited, keyed bool) {
+// enqueued may come to be leasable: it has a limit on what is out or on the rate, keys matter in it, or it drops what waits to
+// make room.
+func (s *State) Throttled(n uint32) (paused, limited bool) {
 	if q := s.byNumber(n); q != nil {
 		o := &q.meta.options
-		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest, q.meta.keyed
+		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest || q.meta.keyed
 	}
-	return false, false, false
+	return false, false
+}
+
+// KeysMatter says whether what is leased of a queue depends on keys beyond their order.
+func (s *State) KeysMatter(n uint32) bool {
+	q := s.byNumber(n)
+	return q != nil && q.meta.keyed
 }
 
 // AtMostOnce says whether a queue delivers at most once.

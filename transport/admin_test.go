@@ -2,6 +2,7 @@ package transport
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -22,6 +23,7 @@ func TestQueueAdmin(t *testing.T) {
 		LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: wire.RetryExponential, InitialMillis: 10, MultiplierMilli: 1500, MaxMillis: 100, MaxAttempts: 7, JitterMillis: 3},
 		MaxDead: 10, DeadOverflow: wire.DeadDropOldest, DeadRetentionMillis: 5000, DedupWindowMillis: 6000, DedupMaxKeys: 11,
 		ResultTTLMillis: 7000, MaxResultsBytes: 1 << 20, Ordering: wire.OrderPerKey, MaxDepth: 12, MaxBytes: 1 << 30, MaxInFlight: 13, Paused: true, MaxAgeMillis: 8000,
+		RatePerKeyMilli: 1500, BurstPerKey: 15, FairBy: wire.FairByKey,
 		RateMilli: 2500, Burst: 14, Overflow: wire.OverflowDropOldest, Delivery: wire.DeliverAtMostOnce,
 	}
 	write := &wire.QueueWrite{Queue: "q", Options: options, Request: wire.Request{Number: 1, Low: 1}}
@@ -40,7 +42,7 @@ func TestQueueAdmin(t *testing.T) {
 		t.Errorf("retry is %+v", got.Retry)
 	}
 	got.Retry, options.Retry = nil, nil
-	if got != options {
+	if !reflect.DeepEqual(got, options) {
 		t.Errorf("options are %+v, want %+v", got, options)
 	}
 	p.ask(wire.TypeQueueSet, &wire.QueueWrite{Queue: "q"}, wire.TypeOK, &ok)

@@ -37,6 +37,8 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldOrdering: "ordering", fsm.FieldDepth: "max_depth", fsm.FieldBytes: "max_bytes",
 	fsm.FieldOverflow: "overflow", fsm.FieldDelivery: "delivery",
 	fsm.FieldInFlight: "max_in_flight", fsm.FieldAge: "max_age_ms", fsm.FieldRate: "rate", fsm.FieldBurst: "burst",
+	fsm.FieldInFlightPerKey: "max_in_flight_per_key", fsm.FieldRatePerKey: "rate_per_key", fsm.FieldBurstPerKey: "burst_per_key",
+	fsm.FieldFairBy: "fair_by", fsm.FieldFairWeights: "fair_weights",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 	fsm.FieldCallback: "callback", fsm.FieldBatchID: "batch",
 }

@@ -2,6 +2,8 @@ package transport
 
 import (
 	"context"
+	"slices"
+	"strings"
 
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/wire"
@@ -30,6 +32,14 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 		q.Ordering = fsm.OrderPerKey
 	}
 	q.RateMilli, q.Burst = o.RateMilli, o.Burst
+	q.MaxInFlightPerKey, q.RatePerKeyMilli, q.BurstPerKey = o.MaxInFlightPerKey, o.RatePerKeyMilli, o.BurstPerKey
+	if o.FairBy == wire.FairByKey {
+		q.FairBy = fsm.FairByKey
+	}
+	for _, w := range o.FairWeights {
+		q.FairWeights = append(q.FairWeights, fsm.FairWeight{Key: string(w.Key), Weight: w.Weight})
+	}
+	slices.SortFunc(q.FairWeights, func(a, b fsm.FairWeight) int { return strings.Compare(a.Key, b.Key) })
 	q.Normalize()
 	return q
 }
@@ -58,6 +68,13 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	}
 	q.MaxDepth, q.MaxBytes, q.MaxInFlight, q.MaxAgeMillis, q.Paused = o.MaxDepth, o.MaxBytes, o.MaxInFlight, o.MaxAgeMillis, o.Paused
 	q.RateMilli, q.Burst = o.RateMilli, o.Burst
+	q.MaxInFlightPerKey, q.RatePerKeyMilli, q.BurstPerKey, q.FairBy = o.MaxInFlightPerKey, o.RatePerKeyMilli, o.BurstPerKey, wire.FairByNone
+	if o.FairBy == fsm.FairByKey {
+		q.FairBy = wire.FairByKey
+	}
+	for _, w := range o.FairWeights {
+		q.FairWeights = append(q.FairWeights, wire.FairWeight{Key: wire.Bytes(w.Key), Weight: w.Weight})
+	}
 	return q
 }
 
@@ -122,7 +139,7 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 			"dead_moved": s.MovedOut, "dead_received": s.MovedIn, "dead_stayed": s.Stayed,
 			"overflowed": s.Overflowed,
 		},
-		Moved: s.Moved,
+		Moved: s.Moved, Parked: s.Parked, KeyDebts: s.KeyDebts,
 	}
 	for reason, name := range reasons {
 		if n := s.DiedByReason[reason]; n != 0 {
@@ -137,6 +154,10 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 	}
 	return q
 }
+
+// pageWeights is how many fair weights a page of queues may list before it ends early: a thousand queues could have a million of
+// them, a quarter of a kilobyte each.
+const pageWeights = 2000
 
 func noQueue(name string) *wire.Fault {
 	return wire.NewFault(wire.CodeNotFound, "queue %q does not exist", name)
@@ -183,12 +204,13 @@ func (c *conn) queueList(raw wire.Raw) bool {
 		}
 		rep := &wire.Queues{Queues: make([]wire.QueueInfo, 0, limit)}
 		stale, after, more := req.Stale, req.After, true
+		weights := 0
 		for more {
 			held := 0
 			at, f := c.readState(ctx, stale, func(st *fsm.State) {
 				more = false
 				st.Queues(after, func(n uint32, name string) bool {
-					if len(rep.Queues) == limit {
+					if len(rep.Queues) == limit || weights > pageWeights {
 						rep.Next = after // there is another one
 						return false
 					}
@@ -198,6 +220,7 @@ func (c *conn) queueList(raw wire.Raw) bool {
 					}
 					held++
 					rep.Queues = append(rep.Queues, queueInfo(st, n))
+					weights += len(rep.Queues[len(rep.Queues)-1].Options.FairWeights)
 					after = name
 					return true
 				})

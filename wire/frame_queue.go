@@ -14,16 +14,30 @@ type QueueOptions struct {
 
 	Ordering string `cbor:"20,keyasint,omitempty"` // "unordered" (default), "fifo" or "per_key"; changes only while the queue holds no live message
 
-	MaxDepth        int64  `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
-	MaxBytes        int64  `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
-	Overflow        string `cbor:"23,keyasint,omitempty"` // beyond max_depth and max_bytes: "reject" (default) refuses enqueues, "drop_oldest" has what waits die
-	MaxInFlight     int64  `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
-	Paused          bool   `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
-	MaxAgeMillis    int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
-	RateMilli       int64  `cbor:"29,keyasint,omitempty"` // deliveries a second, in thousandths; 0: no limit
-	Burst           int64  `cbor:"30,keyasint,omitempty"` // of them at once; 0: one second's worth, at least 1
-	Delivery        string `cbor:"27,keyasint,omitempty"` // "at_least_once" (default) or "at_most_once": leasing acknowledges; changes only while the queue holds no live message
+	MaxDepth     int64  `cbor:"21,keyasint,omitempty"` // live messages; beyond, enqueues get queue_full; 0: no limit
+	MaxBytes     int64  `cbor:"22,keyasint,omitempty"` // of live messages: bodies, headers and other fields; 0: no limit
+	Overflow     string `cbor:"23,keyasint,omitempty"` // beyond max_depth and max_bytes: "reject" (default) refuses enqueues, "drop_oldest" has what waits die
+	MaxInFlight  int64  `cbor:"24,keyasint,omitempty"` // leased at once, over all consumers; 0: no limit
+	Paused       bool   `cbor:"25,keyasint,omitempty"` // nothing is leased; all else goes on
+	MaxAgeMillis int64  `cbor:"26,keyasint,omitempty"` // ttl_ms of messages that come without one; 0: none
+	Delivery     string `cbor:"27,keyasint,omitempty"` // "at_least_once" (default) or "at_most_once": leasing acknowledges; changes only while the queue holds no live message
+	RateMilli    int64  `cbor:"29,keyasint,omitempty"` // deliveries a second, in thousandths; 0: no limit
+	Burst        int64  `cbor:"30,keyasint,omitempty"` // of them at once; 0: one second's worth, at least 1
+
+	MaxInFlightPerKey int64        `cbor:"28,keyasint,omitempty"` // leased at once of one message key; 0: no limit; not in an ordered queue
+	RatePerKeyMilli   int64        `cbor:"31,keyasint,omitempty"` // as rate_milli, of each message key; not in a fifo queue
+	BurstPerKey       int64        `cbor:"32,keyasint,omitempty"` // as burst
+	FairBy            string       `cbor:"33,keyasint,omitempty"` // "none" (default), or "key": within a priority the message keys take turns; not in a fifo queue
+	FairWeights       []FairWeight `cbor:"34,keyasint,omitempty"` // ≤ 1000, each key once: how many messages its turn is; not in an ordered queue
+
 	DeadLetterQueue string `cbor:"40,keyasint,omitempty"` // another queue, to which what dies here is moved; absent: it stays here
+}
+
+// FairWeight is a message key and how many messages its turn is in a queue with fair_by, 1 for those not named: an array of two, bytes (1–256) and int64 (1–100).
+type FairWeight struct {
+	_      struct{} `cbor:",toarray"`
+	Key    Bytes    // 1–256 bytes
+	Weight int64    // 1–100
 }
 
 // QueueWrite is the body of QueueCreate and QueueSet.
@@ -84,8 +98,10 @@ type QueueInfo struct {
 	AvgProcessingMillis int64            `cbor:"14,keyasint"`
 	Tombstones          int64            `cbor:"15,keyasint"`
 
-	Blocked int64 `cbor:"20,keyasint,omitempty"` // of pending, those that wait behind another of their key or queue
-	Moved   int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
+	Blocked  int64 `cbor:"20,keyasint,omitempty"` // of pending, those that wait behind another of their key or queue
+	Parked   int64 `cbor:"28,keyasint,omitempty"` // of pending, those whose key is at max_in_flight_per_key or held by rate_per_key
+	KeyDebts int64 `cbor:"31,keyasint,omitempty"` // keys that rate_per_key counts deliveries of; ≤ 1,000,000
+	Moved    int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
 }
 
 // Peek looks at live messages without leasing them.

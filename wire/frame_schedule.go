@@ -99,6 +99,9 @@ const (
 
 // Values of QueueOptions.Overflow.
 const (
+	FairByNone = "none"
+	FairByKey  = "key"
+
 	OverflowReject     = "reject"
 	OverflowDropOldest = "drop_oldest"
 )

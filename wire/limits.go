@@ -16,13 +16,15 @@ const (
 	MaxReadBytes   = 64 << 20 // no WebSocket message of either side is longer, whatever the configuration
 	MaxRequestSpan = 4096     // a request number is below Low plus this
 
-	MaxVersions         = 16     // in Hello
-	MaxClientBytes      = 128    // Hello.Client
-	MaxQueueBytes       = 128    // queue names: [A-Za-z0-9][A-Za-z0-9._:-]{0,127}
-	MaxTaskIDBytes      = 128    // task ids
-	MaxKindBytes        = 128    // kinds
-	MaxContentTypeBytes = 128    // content types
-	MaxKeyBytes         = 256    // ordering and dedup keys
+	MaxVersions         = 16  // in Hello
+	MaxClientBytes      = 128 // Hello.Client
+	MaxQueueBytes       = 128 // queue names: [A-Za-z0-9][A-Za-z0-9._:-]{0,127}
+	MaxTaskIDBytes      = 128 // task ids
+	MaxKindBytes        = 128 // kinds
+	MaxContentTypeBytes = 128 // content types
+	MaxKeyBytes         = 256 // ordering and dedup keys
+	MaxFairWeights      = 1000
+	MaxFairWeight       = 100
 	MaxHeaders          = 64     // pairs of one message
 	MaxHeaderNameBytes  = 128    // at least 1
 	MaxHeaderValueBytes = 4096   // may be empty

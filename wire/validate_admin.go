@@ -95,6 +95,8 @@ func (o *QueueOptions) Validate() *Fault {
 		count("max_in_flight", o.MaxInFlight, maxTableRecords),
 		checkMillis("max_age_ms", o.MaxAgeMillis, 1, MaxDelayMillis),
 		checkRate("rate", o.RateMilli, "burst", o.Burst),
+		count("max_in_flight_per_key", o.MaxInFlightPerKey, maxTableRecords),
+		checkRate("rate_per_key", o.RatePerKeyMilli, "burst_per_key", o.BurstPerKey),
 	)
 	if f != nil {
 		return f
@@ -118,8 +120,48 @@ func (o *QueueOptions) Validate() *Fault {
 	default:
 		return Invalid("ordering", "%.40q; %s, %s or %s expected", o.Ordering, OrderUnordered, OrderFIFO, OrderPerKey)
 	}
+	if f := o.validateKeys(); f != nil {
+		return f
+	}
 	if o.Retry != nil {
 		return o.Retry.Validate("retry")
+	}
+	return nil
+}
+
+// validateKeys judges the options of message keys, and that they go with the ordering.
+func (o *QueueOptions) validateKeys() *Fault {
+	fifo, perKey := o.Ordering == OrderFIFO, o.Ordering == OrderPerKey
+	switch {
+	case o.FairBy != "" && o.FairBy != FairByNone && o.FairBy != FairByKey:
+		return Invalid("fair_by", "%.40q; %s or %s expected", o.FairBy, FairByNone, FairByKey)
+	case o.MaxInFlightPerKey != 0 && (fifo || perKey):
+		return Invalid("max_in_flight_per_key", "%d with ordering %s, in which one message of a key is out at a time; unordered would be right, or none",
+			o.MaxInFlightPerKey, o.Ordering)
+	case o.RatePerKeyMilli != 0 && fifo:
+		return Invalid("rate_per_key", "with ordering fifo, in which keys do not matter; unordered or per_key would be right")
+	case o.FairBy == FairByKey && fifo:
+		return Invalid("fair_by", "key with ordering fifo, in which keys do not matter; unordered or per_key would be right")
+	case len(o.FairWeights) > 0 && o.FairBy != FairByKey:
+		return Invalid("fair_weights", "%d of them without fair_by: key would be right, or none", len(o.FairWeights))
+	case len(o.FairWeights) > 0 && perKey:
+		return Invalid("fair_weights", "%d of them with ordering per_key, in which one message of a key is out at a time; unordered would be right, or none",
+			len(o.FairWeights))
+	case len(o.FairWeights) > MaxFairWeights:
+		return Invalid("fair_weights", "%d of them; at most %d are allowed", len(o.FairWeights), MaxFairWeights)
+	}
+	seen := make(map[string]bool, len(o.FairWeights))
+	for i := range o.FairWeights {
+		w := &o.FairWeights[i]
+		switch {
+		case len(w.Key) == 0 || len(w.Key) > MaxKeyBytes:
+			return Invalid("fair_weights", "a key of %d bytes; 1 to %d are allowed", len(w.Key), MaxKeyBytes)
+		case w.Weight < 1 || w.Weight > MaxFairWeight:
+			return Invalid("fair_weights", "%d for key %.40q; 1 to %d are allowed", w.Weight, w.Key, MaxFairWeight)
+		case seen[string(w.Key)]:
+			return Invalid("fair_weights", "key %.40q is there twice; once would be right", w.Key)
+		}
+		seen[string(w.Key)] = true
 	}
 	return nil
 }

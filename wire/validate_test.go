@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -287,6 +288,25 @@ func TestValidate(t *testing.T) {
 		{"options burst above", options(QueueOptions{RateMilli: 1, Burst: 1_000_001}), "burst: 1000001; 1 to 1000000"},
 		{"options burst below", options(QueueOptions{RateMilli: 1, Burst: -1}), "burst: -1"},
 		{"options burst alone", options(QueueOptions{Burst: 3}), "burst: 3 without rate"},
+		{"options of keys", options(QueueOptions{MaxInFlightPerKey: 10_000_000, RatePerKeyMilli: 1, BurstPerKey: 1, FairBy: FairByKey, FairWeights: fairWeights(1000)}), ""},
+		{"options of keys, per_key", options(QueueOptions{Ordering: OrderPerKey, RatePerKeyMilli: 1, FairBy: FairByKey}), ""},
+		{"options no fair_by", options(QueueOptions{FairBy: FairByNone}), ""},
+		{"options in flight per key", options(QueueOptions{MaxInFlightPerKey: -1}), "max_in_flight_per_key: -1"},
+		{"options in flight per key, per_key", options(QueueOptions{MaxInFlightPerKey: 1, Ordering: OrderPerKey}), "max_in_flight_per_key: 1 with ordering per_key"},
+		{"options in flight per key, fifo", options(QueueOptions{MaxInFlightPerKey: 1, Ordering: OrderFIFO}), "max_in_flight_per_key: 1 with ordering fifo"},
+		{"options rate_per_key", options(QueueOptions{RatePerKeyMilli: -1000}), "rate_per_key: -1 deliveries"},
+		{"options rate_per_key, fifo", options(QueueOptions{RatePerKeyMilli: 1, Ordering: OrderFIFO}), "rate_per_key: with ordering fifo"},
+		{"options burst_per_key alone", options(QueueOptions{BurstPerKey: 1}), "burst_per_key: 1 without rate_per_key"},
+		{"options fair_by", options(QueueOptions{FairBy: "tenant"}), `fair_by: "tenant"; none or key`},
+		{"options fair_by, fifo", options(QueueOptions{FairBy: FairByKey, Ordering: OrderFIFO}), "fair_by: key with ordering fifo"},
+		{"options fair_weights alone", options(QueueOptions{FairWeights: fairWeights(1)}), "fair_weights: 1 of them without fair_by"},
+		{"options fair_weights, per_key", options(QueueOptions{FairBy: FairByKey, Ordering: OrderPerKey, FairWeights: fairWeights(1)}), "fair_weights: 1 of them with ordering per_key"},
+		{"options too many fair_weights", options(QueueOptions{FairBy: FairByKey, FairWeights: fairWeights(1001)}), "fair_weights: 1001 of them; at most 1000"},
+		{"options fair_weights of no key", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Weight: 1}}}), "fair_weights: a key of 0 bytes"},
+		{"options fair_weights of a long key", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Key: make(Bytes, 257), Weight: 1}}}), "fair_weights: a key of 257 bytes"},
+		{"options fair_weights 0", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Key: Bytes("a")}}}), `fair_weights: 0 for key "a"; 1 to 100`},
+		{"options fair_weights 101", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Key: Bytes("a"), Weight: 101}}}), `fair_weights: 101 for key "a"`},
+		{"options fair_weights twice", options(QueueOptions{FairBy: FairByKey, FairWeights: append(fairWeights(2), fairWeights(1)...)}), "is there twice"},
 		{"options max_age", options(QueueOptions{MaxAgeMillis: -1}), "max_age_ms: "},
 		{"options ordering", options(QueueOptions{Ordering: OrderFIFO}), ""},
 		{"options ordering badly", options(QueueOptions{Ordering: "FIFO"}), `ordering: "FIFO"; unordered, fifo or per_key`},
@@ -384,4 +404,11 @@ func TestLimitsFitTogether(t *testing.T) {
 			t.Errorf("max_message_bytes %d: frames of %d, reads of %d", most, MaxFrameBytes(most), MaxReadBytes)
 		}
 	}
+}
+
+func fairWeights(n int) (ws []FairWeight) {
+	for i := range n {
+		ws = append(ws, FairWeight{Key: Bytes(strconv.Itoa(i)), Weight: 100})
+	}
+	return ws
 }

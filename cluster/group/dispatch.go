@@ -218,7 +218,8 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			found := q != nil && q.count > 0 && q.find(st)
 			var paused, limited, keyed bool
 			if found {
-				paused, limited, keyed = st.Throttled(q.number)
+				paused, limited = st.Throttled(q.number)
+				keyed = st.KeysMatter(q.number)
 			}
 			for j := range pk.enqueue.Messages {
 				m := &pk.enqueue.Messages[j]
@@ -236,7 +237,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 				switch {
 				case paused:
 					n = 0
-				case limited || keyed:
+				case limited:
 					guesses = n
 				}
 				switch st.QueueOrdering(q.number) { // most may wait for others
@@ -268,10 +269,10 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			}
 			guesses := int32(0)
 			if q != nil && q.count > 0 && q.find(st) {
-				switch paused, limited, keyed := st.Throttled(q.number); {
+				switch paused, limited := st.Throttled(q.number); {
 				case paused:
 					n = 0
-				case limited || keyed || st.QueueOrdering(q.number) != fsm.OrderUnordered:
+				case limited || st.QueueOrdering(q.number) != fsm.OrderUnordered:
 					guesses = n
 				}
 			}
@@ -291,7 +292,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 func (d *dispatcher) returned(st *fsm.State, op *flightOp) {
 	q, guesses := d.queues[d.delivery.Queue], int32(0)
 	if q != nil && q.count > 0 && q.find(st) {
-		if _, _, keyed := st.Throttled(q.number); keyed {
+		if st.KeysMatter(q.number) {
 			guesses = 1
 		}
 	}

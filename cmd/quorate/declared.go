@@ -48,6 +48,11 @@ type declaredQueue struct {
 	Paused              *bool          `toml:"paused"` // absent: as it is, so that a start ends nobody's pause
 	Rate                float64        `toml:"rate"`
 	Burst               int64          `toml:"burst"`
+	MaxInFlightPerKey   int64          `toml:"max_in_flight_per_key"`
+	RatePerKey          float64        `toml:"rate_per_key"`
+	BurstPerKey         int64          `toml:"burst_per_key"`
+	FairBy              string         `toml:"fair_by"`
+	FairWeights         map[string]int `toml:"fair_weights"`
 }
 
 // declaredSchedule is one [[schedule]].
@@ -73,7 +78,8 @@ type declaredSchedule struct {
 const (
 	retryKeys         = "kind, steps_ms, initial_ms, multiplier_milli, max_ms, max_attempts, jitter_ms"
 	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_queue, dead_letter_retention_ms, dedup_window_ms, " +
-		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, delivery, rate, burst"
+		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, delivery, rate, burst, " +
+		"max_in_flight_per_key, rate_per_key, burst_per_key, fair_by, fair_weights"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
 		"ttl_ms, timeout_ms, retry"
 )
@@ -108,7 +114,9 @@ func (q *declaredQueue) wire() wire.QueueOptions {
 		ResultTTLMillis: q.ResultTTLMillis, MaxResultsBytes: q.MaxResultsBytes, Ordering: q.Ordering,
 		MaxDepth: q.MaxDepth, MaxBytes: q.MaxBytes, MaxInFlight: q.MaxInFlight, MaxAgeMillis: q.MaxAgeMillis,
 		Paused: q.Paused != nil && *q.Paused, RateMilli: milliOf(q.Rate), Burst: q.Burst,
-		Overflow: q.Overflow, Delivery: q.Delivery,
+		MaxInFlightPerKey: q.MaxInFlightPerKey, RatePerKeyMilli: milliOf(q.RatePerKey), BurstPerKey: q.BurstPerKey, FairBy: q.FairBy,
+		FairWeights: weightsWire(q.FairWeights),
+		Overflow:    q.Overflow, Delivery: q.Delivery,
 	}
 }
 
@@ -147,7 +155,9 @@ func (q *declaredQueue) options() client.QueueOptions {
 		DedupMaxKeys: o.DedupMaxKeys, ResultTTL: durationMillis(o.ResultTTLMillis), MaxResultsBytes: o.MaxResultsBytes,
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, MaxInFlight: o.MaxInFlight,
 		MaxAge: durationMillis(o.MaxAgeMillis), Paused: o.Paused, Rate: float64(o.RateMilli) / 1000, Burst: o.Burst,
-		Overflow: o.Overflow, Delivery: o.Delivery,
+		MaxInFlightPerKey: o.MaxInFlightPerKey, RatePerKey: float64(o.RatePerKeyMilli) / 1000, BurstPerKey: o.BurstPerKey, FairBy: o.FairBy,
+		FairWeights: q.FairWeights,
+		Overflow:    o.Overflow, Delivery: o.Delivery,
 	}
 }
 
@@ -213,6 +223,9 @@ func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 		f := wire.CheckQueue("name", q.Name)
 		if _, err := thousandthsOf(q.Rate); f == nil && err != nil {
 			f = wire.Invalid("rate", "%v", err)
+		}
+		if _, err := thousandthsOf(q.RatePerKey); f == nil && err != nil {
+			f = wire.Invalid("rate_per_key", "%v", err)
 		}
 		if f == nil {
 			f = o.Validate()

@@ -38,6 +38,11 @@ overflow = "drop_oldest"
 max_age_ms = 60000
 rate      = 100
 burst     = 7
+max_in_flight_per_key = 3
+rate_per_key = 2.5
+burst_per_key = 4
+fair_by = "key"
+fair_weights = { tenant-7 = 3, "a b" = 2 }
 
 [[schedule]]
 name     = "nightly"
@@ -74,6 +79,10 @@ func TestDeclaredErrors(t *testing.T) {
 		{"wrong type", "[[queue]]\nname = \"a\"\nmax_dead = \"many\"\n", []string{"line 3"}},
 		{"bad rate", "[[queue]]\nname = \"a\"\nrate = 0.0001\n", []string{"quorate.toml:3", "three places", "2.5"}},
 		{"rate out of range", "[[queue]]\nname = \"a\"\nrate = -2.5\n", []string{"quorate.toml:3", "-2.5", "0.001"}},
+		{"bad rate of a key", "[[queue]]\nname = \"a\"\nrate_per_key = 0.0001\n", []string{"quorate.toml:3", "three places"}},
+		{"keys in a fifo queue", "[[queue]]\nname = \"a\"\nordering = \"fifo\"\nfair_by = \"key\"\n", []string{"quorate.toml:4", "fifo", "unordered"}},
+		{"weights without fair_by", "[[queue]]\nname = \"a\"\nfair_weights = { b = 1 }\n", []string{"quorate.toml:3", "fair_by"}},
+		{"weight out of range", "[[queue]]\nname = \"a\"\nfair_by = \"key\"\nfair_weights = { b = 101 }\n", []string{"quorate.toml:", "101", "1 to 100"}},
 		{"burst without a rate", "[[queue]]\nname = \"a\"\nburst = 2\n", []string{"quorate.toml:3", "rate"}},
 		{"rate that is no number", "[[queue]]\nname = \"a\"\nrate = \"10/s\"\n", []string{"line 3"}},
 		{"declared twice", "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"\n", []string{"quorate.toml:4", "quorate.toml:2", "once"}},

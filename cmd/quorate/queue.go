@@ -42,6 +42,7 @@ type queueFlags struct {
 	maxAge                                       millis
 	rate                                         thousandths
 	burst                                        int64
+	keys                                         keyFlags
 }
 
 func (f *queueFlags) bind(cmd *cobra.Command) {
@@ -63,6 +64,7 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Int64Var(&f.maxInFlight, "max-in-flight", 0, "messages leased at once, over all consumers; 0 for no limit")
 	fl.Var(&f.rate, "rate", "deliveries a second, 0.001 to 1000000, such as 2.5 or 100; 0 for no limit")
 	fl.Int64Var(&f.burst, "burst", 0, "deliveries at once that --rate allows; 0 for one second's worth, at least 1")
+	f.keys.bind(fl)
 	fl.Var(&f.maxAge, "max-age", "how long messages that come without --ttl live; 0 for no end")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
 }
@@ -125,6 +127,9 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	}
 	if given("burst") {
 		o.Burst = f.burst
+	}
+	if err := f.keys.options(given, &o); err != nil {
+		return o, err
 	}
 	if given("max-age") {
 		o.MaxAge = f.maxAge.duration()
@@ -212,14 +217,15 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"dedup_max_keys": o.DedupMaxKeys, "result_ttl_ms": o.ResultTTL.Milliseconds(), "max_results_bytes": o.MaxResultsBytes,
 		"ordering": o.Ordering, "max_depth": o.MaxDepth, "max_bytes": o.MaxBytes, "max_in_flight": o.MaxInFlight,
 		"max_age_ms": o.MaxAge.Milliseconds(), "paused": o.Paused, "dead_letter_queue": o.DeadLetterQueue,
-		"rate": o.Rate, "burst": o.Burst,
+		"rate": o.Rate, "burst": o.Burst, "max_in_flight_per_key": o.MaxInFlightPerKey, "rate_per_key": o.RatePerKey,
+		"burst_per_key": o.BurstPerKey, "fair_by": o.FairBy, "fair_weights": weightsJSON(o.FairWeights),
 		"overflow": o.Overflow, "delivery": o.Delivery,
 	}
 }
 
 func statsJSON(q client.QueueInfo) map[string]any {
 	return map[string]any{
-		"pending": q.Pending, "blocked": q.Blocked, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
+		"pending": q.Pending, "blocked": q.Blocked, "parked": q.Parked, "key_debts": q.KeyDebts, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
 		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "counters": q.Totals, "moved": q.Moved,
@@ -276,7 +282,9 @@ func newQueueShow(c *cli) *cobra.Command {
 				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
 				"overflow", o.Overflow, "delivery", o.Delivery,
 				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused),
-				"rate", rateText(o.Rate), "burst", count(o.Burst))
+				"rate", rateText(o.Rate), "burst", count(o.Burst),
+				"max-in-flight-per-key", limit(o.MaxInFlightPerKey), "rate-per-key", rateText(o.RatePerKey), "burst-per-key", count(o.BurstPerKey),
+				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights))
 		}),
 	}
 }

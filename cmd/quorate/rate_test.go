@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -74,6 +75,60 @@ func TestQueueRate(t *testing.T) {
 	} {
 		code, _, errs := cliRun(t, addr, "", args...)
 		if code == 0 || !strings.Contains(errs, strings.TrimPrefix(args[len(args)-2], "--")) {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+}
+
+// A queue's options of keys are made, shown, kept by a change of something else, and taken away.
+func TestQueueKeys(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	must(t, addr, "", "queue", "create", "fair", "--max-in-flight-per-key", "2", "--rate-per-key", "1000", "--burst-per-key", "7",
+		"--fair-by", "key", "--fair-weight", "b=2", "--fair-weight", "x=y=3")
+	options := func() map[string]any {
+		return decode[map[string]any](t, must(t, addr, "", "queue", "show", "fair", "-o", "json"))["options"].(map[string]any)
+	}
+	want := "key map[b:2 x=y:3] 2 1000 7\n"
+	said := func() string {
+		o := options()
+		return fmt.Sprintln(o["fair_by"], o["fair_weights"], o["max_in_flight_per_key"], o["rate_per_key"], o["burst_per_key"])
+	}
+	if got := said(); got != want {
+		t.Errorf("made with %s, want %s", got, want)
+	}
+	must(t, addr, "", "queue", "set", "fair", "--lease", "10s")
+	if out := must(t, addr, "", "queue", "show", "fair"); !strings.Contains(out, "b=2 x=y=3") {
+		t.Errorf("show: %s", out)
+	}
+	for _, k := range []string{"a", "a", "a", "b", "b", "b"} {
+		must(t, addr, "", "enqueue", "fair", k, "--key", k)
+	}
+	type leased struct{ Body []byte }
+	var order string
+	for _, m := range decode[[]leased](t, must(t, addr, "", "lease", "fair", "--max", "10", "-o", "json")) {
+		order += string(m.Body)
+	}
+	if order != "abba" {
+		t.Errorf("leased %s, want abba: a turn of one, a turn of two, and two at most", order)
+	}
+	if s := decode[map[string]any](t, must(t, addr, "", "queue", "stats", "fair", "-o", "json")); s["parked"] != 2.0 || s["pending"] != 2.0 {
+		t.Errorf("stats: %v", s)
+	}
+	must(t, addr, "", "queue", "set", "fair", "--fair-by", "none", "--rate-per-key", "0", "--max-in-flight-per-key", "0")
+	if got := said(); got != "none map[] 0 0 0\n" {
+		t.Errorf("taken away: %s", got)
+	}
+	for _, args := range [][]string{
+		{"queue", "set", "fair", "--fair-weight", "a"},
+		{"queue", "set", "fair", "--fair-weight", "=2"},
+		{"queue", "set", "fair", "--fair-weight", "a=b"},
+		{"queue", "set", "fair", "--fair-weight", "a=1", "--fair-weight", "a=2"},
+		{"queue", "set", "fair", "--fair-by", "key", "--fair-weight", "a=101"},
+		{"queue", "set", "fair", "--fair-weight", "a=1"},
+		{"queue", "set", "fair", "--fair-by", "tenant"},
+	} {
+		if code, _, errs := cliRun(t, addr, "", args...); code == 0 || !strings.Contains(errs, "fair") {
 			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
 	}
