@@ -61,6 +61,26 @@
 // first one behind it becomes the holder, at the place it has. Messages without a key have no lane in a per_key queue. A lane
 // goes with its last message. All of it follows from the states and places of the messages: a snapshot has no lanes.
 //
+// # Keys
+//
+// Where keys matter beyond their order (max_in_flight_per_key, rate_per_key, fair_by = key) what can be leased is in flows, one for
+// each (key, priority), and not in the queue's lists:
+//
+//	keyRec 80 B ── flows ──▶ flow 52 B ── head ⇄ … ⇄ tail: messages by place
+//	  │ ready, out, tat, state     │└── tree: those that came back to an older place (a pairing heap, flow_tree.go)
+//	  ├─ debts: heap by tat        ├─ open, without fair_by: in the queue's heads, a heap by (priority, place) of the first message
+//	  └─ held: heap by the T at    └─ open, with fair_by: in the ring of its priority
+//	     which its rate lets it
+//
+// A key is idle, open, full (as much of it is out as may be) or held (by its rate), and only the flows of open keys stand where
+// serving looks. A key is judged when something of it happens and when its time has come, never by a scan: what is parked costs
+// nothing, however much it is. The queue's heads or ring say in one step what is next. Of the records only debts, what is held
+// and the rings are in snapshots; the rest follows from the messages.
+//
+// Having keys matter, or no more, sorts all that waits in the entry that says so: for a million messages of a thousand keys about
+// 0.2 s, of a million keys 0.4 s to 0.8 s (on); 0.1 s to 0.5 s (off). Other limits of keys are one pass over the keys, 0.3 s to
+// 0.5 s for a million. A key with its flow takes about 150 bytes and its text.
+//
 // Records lie in pages (fsm/table) that a View shares until they are written to. Indexes, lists and heaps are not in views or
 // snapshots: Restore makes them anew. Slots, chunks, page contents of free records and the order within a heap differ from node
 // to node; nothing of them shows in an answer, a snapshot or a digest.
@@ -72,6 +92,9 @@
 //   - each message of an ordered queue that is ready, out or retrying is in its lane: one holds it, with the lowest place, and
 //     only ready ones wait;
 //   - a queue stands in each clock with the earliest of what it holds;
+//   - each message that can be leased of a queue whose keys matter is in its flow; a key's counts are those of its messages, leases
+//     and flows; its state is the one that its counts and its rate demand, but that one whose time has come is held until that
+//     is noticed; exactly the flows of open keys stand in the heads, or once in their ring, whose head alone may have a turn;
 //   - every blob in the arena is held by the one record that its owner says;
 //   - every index holds exactly the records that it should;
 //   - no table is over its maximum, but for dead letters and results of what was already in, which are never refused.
@@ -94,6 +117,8 @@
 //	moves          their message goes           one a live message or dead letter, which are bounded: the letter stays, counted
 //	queues         deletion                     MaxQueues                       overloaded, FieldQueues
 //	lanes          with the last message         one a live message, at most      –
+//	keys, flows    with message, lease and debt  one a live message or debt     –
+//	keys in debt   the rate's instant           MaxKeyDebts a queue             queue_full, FieldRatePerKey, for what has a key
 //	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
 //	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes, or what waits dies
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
@@ -177,6 +202,14 @@
 // paid back, and a purge forgives nothing. An instant of another rate is cut once, in the entry that sets the new one, and not at
 // every decision: a bound that moves with now would hold a queue back until the old debt had run out after all. From the year
 // 2223 on rates hold nothing back.
+//
+// A key in debt is remembered without a message, so debts have a maximum. It refuses enqueues, and what is in already may pass it, as
+// with results: the alternative, to lease nothing of a key that finds no room, would stop keys that owe nothing.
+//
+// Rejected for keys: a heap of keys by virtual time instead of rings (state that drifts apart for ever, and floats or large numbers
+// for weights); skipping parked flows where serving looks (a scan that grows with what is parked); the place of a released message
+// found by walking its flow; a tree for all messages of a flow, where nearly all come in order. Debts end by reclaim and not when
+// somebody looks, or nodes that were restored would count other debts than those that were not.
 //
 // What is out at a purge holds its key afterwards still, against messages that come later: it may come back.
 //

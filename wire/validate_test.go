@@ -306,7 +306,7 @@ func TestValidate(t *testing.T) {
 		{"options fair_weights of a long key", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Key: make(Bytes, 257), Weight: 1}}}), "fair_weights: a key of 257 bytes"},
 		{"options fair_weights 0", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Key: Bytes("a")}}}), `fair_weights: 0 for key "a"; 1 to 100`},
 		{"options fair_weights 101", options(QueueOptions{FairBy: FairByKey, FairWeights: []FairWeight{{Key: Bytes("a"), Weight: 101}}}), `fair_weights: 101 for key "a"`},
-		{"options fair_weights twice", options(QueueOptions{FairBy: FairByKey, FairWeights: append(fairWeights(2), fairWeights(1)...)}), "is there twice"},
+		{"options fair_weights twice", options(QueueOptions{FairBy: FairByKey, FairWeights: append(fairWeights(2), fairWeights(1)...)}), `fair_weights: key "0" is there twice`},
 		{"options max_age", options(QueueOptions{MaxAgeMillis: -1}), "max_age_ms: "},
 		{"options ordering", options(QueueOptions{Ordering: OrderFIFO}), ""},
 		{"options ordering badly", options(QueueOptions{Ordering: "FIFO"}), `ordering: "FIFO"; unordered, fifo or per_key`},
