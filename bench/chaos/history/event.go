@@ -88,7 +88,7 @@ type Event struct {
 
 	Message   string `json:"m,omitempty"`
 	Token     string `json:"tok,omitempty"`
-	Attempt   int    `json:"n_try,omitempty"`
+	Attempt   int    `json:"try,omitempty"`
 	Body      string `json:"b,omitempty"`   // Sum of it; of an ack: of the message that it enqueues
 	Result    string `json:"r,omitempty"`   // Sum of its output
 	Duplicate bool   `json:"dup,omitempty"` // as the answer said
@@ -114,7 +114,7 @@ type Effect struct {
 
 	Message   string `json:"m,omitempty"`
 	Token     string `json:"tok,omitempty"`
-	Attempt   int    `json:"n_try,omitempty"`
+	Attempt   int    `json:"try,omitempty"`
 	Duplicate bool   `json:"dup,omitempty"`
 	Dead      bool   `json:"dead,omitempty"`
 	Millis    int64  `json:"ms,omitempty"` // nack: when it is due again; extend: what is left

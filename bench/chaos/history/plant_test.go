@@ -139,7 +139,7 @@ func (p *planter) made(id string) (int, *Effect) {
 		p.makes = map[string]int{}
 		for i := range p.h.Effects {
 			e := &p.h.Effects[i]
-			if _, ok := p.makes[e.Message]; !ok && e.Op == Enqueue && e.Code == "" && !e.Duplicate {
+			if _, ok := p.makes[e.Message]; !ok && (e.Op == Enqueue && e.Code == "" && !e.Duplicate || e.Op == Chain && e.Message != "") {
 				p.makes[e.Message] = i
 			}
 		}
