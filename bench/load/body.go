@@ -51,17 +51,33 @@ func stamp(b []byte, run, seq uint64, due time.Duration) uint32 {
 	return sum
 }
 
-// readBody checks a received body against its own checksum and says which message it is.
+// readBody checks a received body against its own checksum and says which message of the run it is.
 func readBody(b []byte, run uint64, size int) (seq uint64, due time.Duration, sum uint32, err error) {
-	if len(b) != size {
-		return 0, 0, 0, fmt.Errorf("a body of %d bytes was received; all have %d", len(b), size)
+	got, seq, err := ReadBody(b, size)
+	if err != nil {
+		return 0, 0, 0, err
 	}
-	if r := binary.BigEndian.Uint64(b[8:]); r != run {
-		return 0, 0, 0, fmt.Errorf("a message of another run was received (%x, this is %x)", r, run)
+	if got != run {
+		return 0, 0, 0, fmt.Errorf("a message of another run was received (%x, this is %x)", got, run)
 	}
-	sum = binary.BigEndian.Uint32(b[24:])
+	return seq, time.Duration(binary.BigEndian.Uint64(b[16:])), binary.BigEndian.Uint32(b[24:]), nil
+}
+
+// NewBody makes the body of one message, due at once, for those that send beside the workloads. size is MinSize and more.
+func NewBody(run, seq uint64, size int) []byte {
+	b := filler(rand.New(rand.NewPCG(run, seq)), size)
+	stamp(b, run, seq, 0)
+	return b
+}
+
+// ReadBody checks a body against its own checksum and says which message of which run it is.
+func ReadBody(b []byte, size int) (run, seq uint64, err error) {
+	if len(b) != size || size < MinSize {
+		return 0, 0, fmt.Errorf("a body of %d bytes was received; all have %d", len(b), size)
+	}
+	sum := binary.BigEndian.Uint32(b[24:])
 	if got := bodySum(b); got != sum {
-		return 0, 0, 0, fmt.Errorf("a body with checksum %08x was received; its head says %08x", got, sum)
+		return 0, 0, fmt.Errorf("a body with checksum %08x was received; its head says %08x", got, sum)
 	}
-	return binary.BigEndian.Uint64(b), time.Duration(binary.BigEndian.Uint64(b[16:])), sum, nil
+	return binary.BigEndian.Uint64(b[8:]), binary.BigEndian.Uint64(b), nil
 }

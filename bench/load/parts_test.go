@@ -62,6 +62,9 @@ func TestGapFromManyGoroutines(t *testing.T) {
 func TestBody(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, size := range []int{MinSize, 35, 36, 256, 1024, 70000} {
+		if run, seq, err := ReadBody(NewBody(5, 6, size), size); run != 5 || seq != 6 || err != nil {
+			t.Errorf("size %d: a new body is of run %d, message %d (%v); 5 and 6 expected", size, run, seq, err)
+		}
 		b := filler(r, size)
 		sum := stamp(b, 77, 12345, 6789)
 		seq, due, got, err := readBody(b, 77, size)

@@ -328,7 +328,7 @@ func (r *run) close(res *Result) {
 		res.Duplicates = l.duplicates.Load()
 	}
 	res.Lost += unanswered
-	res.Unknown, res.Recovered = l.unknown.Load(), recovered
+	res.Confirmed, res.Unknown, res.Recovered = l.confirmed.Load(), l.unknown.Load(), recovered
 	res.Unexpected = l.unexpectedSeen.Load() + l.answeredTwice.Load()
 	res.Errors = r.errors.Load()
 	res.Confirm = quantiles(r.confirm)

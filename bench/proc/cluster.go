@@ -52,26 +52,25 @@ func New(cfg Config) (*Cluster, error) {
 			}
 		}
 		n := &Node{
-			Name: name, ClientAddr: ports[3*i], RaftAddr: ports[3*i+1], GossipAddr: gossip[i],
-			DataDir: filepath.Join(cfg.Dir, name), LogFile: filepath.Join(cfg.Dir, name+".log"),
-			binary: cfg.Binary, env: cfg.Env,
+			Process:    Process{Name: name, LogFile: filepath.Join(cfg.Dir, name+".log"), Binary: cfg.Binary, Env: cfg.Env},
+			ClientAddr: ports[3*i], RaftAddr: ports[3*i+1], GossipAddr: gossip[i],
+			DataDir: filepath.Join(cfg.Dir, name),
 		}
-		n.args = []string{"serve", "--node-id", name, "--data-dir", n.DataDir, "--client-addr", n.ClientAddr,
+		n.Args = []string{"serve", "--node-id", name, "--data-dir", n.DataDir, "--client-addr", n.ClientAddr,
 			"--raft-addr", n.RaftAddr, "--gossip-addr", n.GossipAddr, "--gossip-bootstrap-expect", fmt.Sprint(cfg.Nodes)}
 		if len(join) > 0 {
-			n.args = append(n.args, "--gossip-join", strings.Join(join, ","))
+			n.Args = append(n.Args, "--gossip-join", strings.Join(join, ","))
 		}
-		n.args = append(n.args, cfg.Args...)
+		n.Args = append(n.Args, cfg.Args...)
 		c.Nodes = append(c.Nodes, n)
 	}
 	return c, os.MkdirAll(cfg.Dir, 0o700)
 }
 
-// pickPorts finds three addresses a node: client, raft, gossip. Free ones are held open together while picking, so
-// that none is picked twice; another process could still take one before the node does, which the node then says.
+// pickPorts finds three addresses a node: client, raft, gossip.
 func pickPorts(cfg Config) ([]string, error) {
-	var out []string
 	if cfg.Base > 0 {
+		var out []string
 		for i := range cfg.Nodes {
 			for k := range 3 {
 				out = append(out, fmt.Sprintf("127.0.0.1:%d", cfg.Base+10*i+k))
@@ -79,13 +78,20 @@ func pickPorts(cfg Config) ([]string, error) {
 		}
 		return out, nil
 	}
+	return FreePorts(3 * cfg.Nodes)
+}
+
+// FreePorts finds n loopback addresses that nobody listens on. They are held open together while picking, so that none
+// is picked twice; another process could still take one before it is used, which whoever uses it then says.
+func FreePorts(n int) ([]string, error) {
+	var out []string
 	var held []net.Listener
 	defer func() {
 		for _, l := range held {
 			l.Close()
 		}
 	}()
-	for range 3 * cfg.Nodes {
+	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
@@ -109,7 +115,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		go func() {
 			if _, err := n.Exited(ctx); err == nil {
-				cancel(fmt.Errorf("node %s ended before all were ready: %s", n.Name, n.lastLog()))
+				cancel(fmt.Errorf("node %s ended before all were ready: %s", n.Name, n.LastLog()))
 			}
 		}()
 	}
@@ -123,7 +129,7 @@ func (c *Cluster) Start(ctx context.Context) error {
 	}
 	for _, n := range c.Nodes {
 		if !n.Running() {
-			return fmt.Errorf("node %s ended before all were ready: %s", n.Name, n.lastLog())
+			return fmt.Errorf("node %s ended before all were ready: %s", n.Name, n.LastLog())
 		}
 	}
 	return nil

@@ -4,4 +4,6 @@
 // same over restarts. It starts, kills (SIGKILL), stops (SIGTERM) and restarts nodes, tells who leads by asking the nodes
 // over HTTP, and adds up the CPU time of every process it has run, ended ones included. It signals only processes it
 // started, by their id.
+//
+// Process is what a Node has of any program; bench/peers runs other systems' servers with it.
 package proc
