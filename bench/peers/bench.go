@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/quorate/quorate/bench/load"
+)
+
+// Bounds of what a system may take beside the measured time. One that takes longer has a fault and is gone on without.
+const (
+	startWithin    = 2 * time.Minute
+	workloadWithin = 5 * time.Minute
+	queuedWithin   = 20 * time.Minute
+	settleWithin   = 20 * time.Second // until a system's own count is right
+	sampled        = 1000             // messages of W1 and W5 that are read back
+)
+
+// bench measures.
+type bench struct {
+	o      *options
+	e      *env
+	report *report
+	log    io.Writer
+	runs   int
+}
+
+// all measures every system, again and again: each repeat starts with another one, so that what drifts on the machine
+// does not always meet the same.
+func (b *bench) all(ctx context.Context, systems []system) error {
+	for repeat := range b.o.repeat {
+		for i := range systems {
+			s := systems[(repeat+i)%len(systems)]
+			if err := b.system(ctx, s, repeat); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// system measures one system once, W1 to W6 with one set of servers and W7 with another. An error means that the run is
+// over; what goes wrong with the system is in its measurements.
+func (b *bench) system(ctx context.Context, s system, repeat int) error {
+	var short []string
+	for _, w := range b.o.workloads {
+		if w != w7 && (w != w6 || s.replicated) {
+			short = append(short, w)
+		}
+	}
+	if len(short) > 0 {
+		err := b.with(ctx, s, func(t target) error {
+			for _, w := range short {
+				m := &measurement{System: s.name, Workload: w, Repeat: repeat + 1}
+				b.measure(ctx, workloadWithin+b.o.duration+b.o.warmUp, m, func(ctx context.Context) error {
+					if w == w6 {
+						return b.failover(ctx, t, m)
+					}
+					return b.load(ctx, t, m)
+				})
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+			}
+			return nil
+		})
+		if err := b.given(ctx, err, &measurement{System: s.name, Workload: short[0], Repeat: repeat + 1}); err != nil {
+			return err
+		}
+	}
+	if slices.Contains(b.o.workloads, w7) && repeat < b.o.queuedFor {
+		m := &measurement{System: s.name, Workload: w7, Repeat: repeat + 1}
+		err := b.with(ctx, s, func(t target) error {
+			b.measure(ctx, queuedWithin, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
+			return context.Cause(ctx)
+		})
+		if err := b.given(ctx, err, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// given records that a system's servers could not be had as a fault of m. Only the end of the run is an error.
+func (b *bench) given(ctx context.Context, err error, m *measurement) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		b.add(m, err)
+	}
+	return nil
+}
+
+// with starts a system, and ends it and removes what it wrote whatever becomes of f.
+func (b *bench) with(ctx context.Context, s system, f func(t target) error) (err error) {
+	b.runs++
+	dir := filepath.Join(b.e.data, fmt.Sprintf("%d-%s", b.runs, s.name))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	t, err := s.make(b.e, dir)
+	if err != nil {
+		return err
+	}
+	defer t.kill()
+	starting, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("%s did not start within %s", s.title, startWithin))
+	defer cancel()
+	if err := t.start(starting); err != nil {
+		return fmt.Errorf("start %s: %w", s.title, err)
+	}
+	return f(t)
+}
+
+// measure runs one workload within a time.
+func (b *bench) measure(ctx context.Context, within time.Duration, m *measurement, f func(ctx context.Context) error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not done within %s", within))
+	defer cancel()
+	m.StartedAt = time.Now().UTC()
+	err := f(ctx)
+	m.Took = time.Since(m.StartedAt).Seconds()
+	b.add(m, err)
+}
+
+func (b *bench) add(m *measurement, err error) {
+	if err != nil {
+		m.Faults = append(m.Faults, err.Error())
+	}
+	b.report.Measurements = append(b.report.Measurements, m)
+	fmt.Fprintf(b.log, "%d/%d %-14s %s\n", m.Repeat, b.o.repeat, m.System, m)
+}
+
+// load runs a workload of bench/load, and compares what it says with what the system says.
+func (b *bench) load(ctx context.Context, t target, m *measurement) (err error) {
+	queue := fmt.Sprintf("bench.%s.%d", m.Workload, m.Repeat)
+	cfg := load.Config{
+		Workload: m.Workload, Nodes: len(t.nodes()), Queue: queue, Size: b.o.size, For: b.o.duration, WarmUp: b.o.warmUp,
+		Rate: b.o.rate, Preload: b.o.preload, CallTimeout: callTimeout, KeepQueue: true, ServerCPU: t.cpu, Open: t.connect,
+	}
+	if cfg.WarmUp == 0 {
+		cfg.WarmUp = -1 // none
+	}
+	if m.Workload == load.W2 {
+		cfg.WarmUp = min(cfg.WarmUp, 250*time.Millisecond) // of a queue that is drained in seconds
+	}
+	defer func() {
+		err = errors.Join(err, drop(context.WithoutCancel(ctx), t, queue))
+	}()
+	if m.Load, err = load.Run(ctx, cfg); err != nil {
+		return err
+	}
+	m.judge()
+	want := int64(0)
+	if m.Workload == load.W1 || m.Workload == load.W5 {
+		want = m.Load.Confirmed
+	}
+	if err := b.expect(ctx, t, queue, want); err != nil {
+		return err
+	}
+	return b.sample(ctx, t, queue, min(want, sampled))
+}
+
+// drop deletes a queue.
+func drop(ctx context.Context, t target, queue string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	conn, err := t.connect(ctx, "bench-drop")
+	if err != nil {
+		return fmt.Errorf("delete queue %s: %w", queue, err)
+	}
+	defer closeConn(conn)
+	if err := conn.DeleteQueue(ctx, queue); err != nil {
+		return fmt.Errorf("delete queue %s: %w", queue, err)
+	}
+	return nil
+}
+
+func closeConn(c load.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // nothing is under way that matters
+}

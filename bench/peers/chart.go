@@ -1,0 +1,5 @@
+package main
+
+func (r *report) svg() string { return "" }
+
+const chartTitle = "Quorate and its peers"

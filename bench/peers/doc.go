@@ -1,0 +1,2 @@
+// Command peers measures.
+package main
