@@ -5,11 +5,12 @@ SHELL := /bin/bash
 DIR  ?= .
 FOR  ?= 60s
 SIZE ?= 256
+REPEAT ?= 5
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build bin/demo demo cluster test lint fmt bench fuzz setup
+.PHONY: help build bin/demo demo cluster test lint fmt bench fuzz setup peers
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -34,17 +35,24 @@ test: setup lint build ## every test that CI runs, race detector on
 	@go vet -tags chaos ./...
 	go test -race -timeout 15m ./...
 	go test -race -tags chaos -run 'Seam' ./cluster ./cmd/quorate
+	cd bench/peers && go test -race ./...
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }
 	@go vet ./...
 	@$(LINT) run ./...
+	@cd bench/peers && go vet ./... && ../../$(LINT) run ./...
 
 fmt: ## format the Go files
 	@gofmt -w $$(git ls-files '*.go')
 
 bench: build ## workloads W1 to W5 against three nodes started for it: SIZE= bytes, FOR= each
 	@for w in W1 W2 W3 W4 W5; do bin/quorate bench $$w --self 3 --size $(SIZE) --for $(FOR) --repeat 3 || exit 1; done
+
+peers: FOR := 10s
+peers: ## Quorate against NATS JetStream, RabbitMQ and Redis Streams, which are installed for it: REPEAT= times, FOR= each
+	@scripts/setup-peers
+	@cd bench/peers && go run . --for $(FOR) --repeat $(REPEAT) --size $(SIZE) --readme ../../README.md
 
 fuzz: ## each fuzz target for FOR=
 	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

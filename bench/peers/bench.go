@@ -13,19 +13,30 @@ import (
 	"github.com/quorate/quorate/bench/load"
 )
 
-// Bounds of what a system may take beside the measured time. One that takes longer has a fault and is gone on without.
-const (
-	startWithin    = 2 * time.Minute
-	workloadWithin = 5 * time.Minute
-	queuedWithin   = 20 * time.Minute
-	settleWithin   = 20 * time.Second // until a system's own count is right
-	sampled        = 1000             // messages of W1 and W5 that are read back
-)
+// bounds are of what a system may take beside the measured time. One that takes longer has a fault and is gone on without.
+type bounds struct {
+	start    time.Duration
+	workload time.Duration
+	queued   time.Duration // W7
+	settle   time.Duration // until a system's own count is right
+	readBack time.Duration // of messages, for a look at them
+	before   time.Duration // of W6, the leader alive
+	after    int64         // of W6: confirmations after the kill that end it, five seconds of service
+	back     time.Duration // of W6, from the kill until then; of W7, from the start until a message came through, five times
+}
+
+var usualBounds = bounds{
+	start: 2 * time.Minute, workload: 5 * time.Minute, queued: 20 * time.Minute, settle: 20 * time.Second, readBack: time.Minute,
+	before: 2 * time.Second, after: 5 * failoverRate, back: time.Minute,
+}
+
+const sampled = 1000 // messages of W1 and W5 that are read back
 
 // bench measures.
 type bench struct {
 	o      *options
 	e      *env
+	within bounds
 	report *report
 	log    io.Writer
 	runs   int
@@ -58,11 +69,11 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 		err := b.with(ctx, s, func(t target) error {
 			for _, w := range short {
 				m := &measurement{System: s.name, Workload: w, Repeat: repeat + 1}
-				b.measure(ctx, workloadWithin+b.o.duration+b.o.warmUp, m, func(ctx context.Context) error {
+				b.measure(ctx, b.within.workload+b.o.duration+b.o.warmUp, m, func(ctx context.Context) error {
 					if w == w6 {
 						return b.failover(ctx, t, m)
 					}
-					return b.load(ctx, t, m)
+					return b.load(ctx, s, t, m)
 				})
 				if ctx.Err() != nil {
 					return context.Cause(ctx)
@@ -77,7 +88,7 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 	if slices.Contains(b.o.workloads, w7) && repeat < b.o.queuedFor {
 		m := &measurement{System: s.name, Workload: w7, Repeat: repeat + 1}
 		err := b.with(ctx, s, func(t target) error {
-			b.measure(ctx, queuedWithin, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
+			b.measure(ctx, b.within.queued, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
 			return context.Cause(ctx)
 		})
 		if err := b.given(ctx, err, m); err != nil {
@@ -111,7 +122,7 @@ func (b *bench) with(ctx context.Context, s system, f func(t target) error) (err
 		return err
 	}
 	defer t.kill()
-	starting, cancel := context.WithTimeoutCause(ctx, startWithin, fmt.Errorf("%s did not start within %s", s.title, startWithin))
+	starting, cancel := context.WithTimeoutCause(ctx, b.within.start, fmt.Errorf("%s did not start within %s", s.title, b.within.start))
 	defer cancel()
 	if err := t.start(starting); err != nil {
 		return fmt.Errorf("start %s: %w", s.title, err)
@@ -138,7 +149,7 @@ func (b *bench) add(m *measurement, err error) {
 }
 
 // load runs a workload of bench/load, and compares what it says with what the system says.
-func (b *bench) load(ctx context.Context, t target, m *measurement) (err error) {
+func (b *bench) load(ctx context.Context, s system, t target, m *measurement) (err error) {
 	queue := fmt.Sprintf("bench.%s.%d", m.Workload, m.Repeat)
 	cfg := load.Config{
 		Workload: m.Workload, Nodes: len(t.nodes()), Queue: queue, Size: b.o.size, For: b.o.duration, WarmUp: b.o.warmUp,
@@ -157,6 +168,9 @@ func (b *bench) load(ctx context.Context, t target, m *measurement) (err error) 
 		return err
 	}
 	m.judge()
+	if s.silentAcks {
+		m.withoutAcks()
+	}
 	want := int64(0)
 	if m.Workload == load.W1 || m.Workload == load.W5 {
 		want = m.Load.Confirmed

@@ -16,11 +16,8 @@ import (
 const (
 	failoverRate       = 1000
 	failoverPublishers = 4
-	failoverEach       = 64 // messages of a publisher that are under way at once
-	failoverBefore     = 2 * time.Second
-	failoverAfter      = 5 * failoverRate // confirmations after the kill that end it: five seconds of service
-	failoverWithin     = time.Minute      // from the kill until then
-	failoverMessages   = 200_000          // more than can be sent in all this time
+	failoverEach       = 64      // messages of a publisher that are under way at once
+	failoverMessages   = 200_000 // more than can be sent in all the time that it may take
 	retryPause         = 20 * time.Millisecond
 )
 
@@ -46,7 +43,7 @@ type failing struct {
 	after     atomic.Int64 // confirmations since the kill
 	failed    atomic.Int64
 	last      atomic.Pointer[error] // of the failed attempts
-	enough    chan struct{} // closed when failoverAfter is reached
+	enough    chan struct{}         // closed when there are enough
 	once      sync.Once
 }
 
@@ -121,7 +118,7 @@ func (f *failing) disturb(ctx context.Context, t target, queue string, pubs []pu
 	}
 	wg.Go(func() { pace(sending, seqs, failoverMessages) })
 	f.gap.Begin(time.Now())
-	if err := pause(ctx, failoverBefore); err != nil {
+	if err := pause(ctx, f.b.within.before); err != nil {
 		return nil, err
 	}
 	if f.count.Load() == 0 {
@@ -139,13 +136,13 @@ func (f *failing) disturb(ctx context.Context, t target, queue string, pubs []pu
 	f.killed.Store(true)
 	at := time.Now()
 	victim.Kill()
-	timeout := time.NewTimer(failoverWithin)
+	timeout := time.NewTimer(f.b.within.back)
 	defer timeout.Stop()
 	select {
 	case <-f.enough:
 	case <-timeout.C:
 		return nil, fmt.Errorf("%d messages were confirmed within %s of the kill of %s, %d expected; last failure: %w",
-			f.after.Load(), failoverWithin, victim.Name, failoverAfter, f.lastFailure())
+			f.after.Load(), f.b.within.back, victim.Name, f.b.within.after, f.lastFailure())
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -218,7 +215,7 @@ func (f *failing) confirm(seq uint64) {
 	f.gap.Mark(time.Now())
 	f.confirmed[seq].Store(true)
 	f.count.Add(1)
-	if f.killed.Load() && f.after.Add(1) == failoverAfter {
+	if f.killed.Load() && f.after.Add(1) == f.b.within.after {
 		f.once.Do(func() { close(f.enough) })
 	}
 }

@@ -30,6 +30,7 @@ type options struct {
 	queued    int
 	queuedFor int // repeats of W7
 	data, out string
+	readme    string
 	args      []string
 }
 
@@ -66,11 +67,15 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.queuedFor, "queued-repeat", 1, "W7: how often it is measured")
 	f.StringVar(&o.data, "data", "", "where the servers' temporary folder is made; it must be on a disk (default: the system's place, or here)")
 	f.StringVar(&o.out, "out", ".", "folder for RESULTS.md, results.json and results.svg; empty: none are written")
+	f.StringVar(&o.readme, "readme", "", "a Markdown file whose part between "+quoteBegin+" and "+quoteEnd+" is replaced by a short table")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	if f.NArg() > 0 {
 		return nil, fmt.Errorf("%q is no flag, and nothing else is expected", f.Arg(0))
+	}
+	if o.readme != "" && o.out == "" {
+		return nil, errors.New("--readme shows the chart, which --out is to be a folder for")
 	}
 	var err error
 	if o.systems, err = pick(*names); err != nil {
@@ -121,21 +126,11 @@ func run(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(e.data)) }()
 	rep := newReport(ctx, e, o)
-	systems := o.systems[:0:0]
-	for _, s := range o.systems {
-		version, err := s.find(e)
-		switch {
-		case err == nil:
-			systems = append(systems, s)
-			rep.Systems = append(rep.Systems, systemFacts{s.name, s.title, s.about, version})
-		case o.byName || s.name == quorateSystem.name:
-			return fmt.Errorf("%s: %w", s.name, err)
-		default:
-			fmt.Fprintf(os.Stderr, "%s is left out: %v\n", s.name, err)
-			rep.LeftOut = append(rep.LeftOut, s.title)
-		}
+	systems, err := rep.find(e, o, os.Stderr)
+	if err != nil {
+		return err
 	}
-	b := &bench{o: o, e: e, report: rep, log: os.Stderr}
+	b := &bench{o: o, e: e, within: usualBounds, report: rep, log: os.Stderr}
 	if err := b.all(ctx, systems); err != nil {
 		return err
 	}
@@ -143,6 +138,11 @@ func run(ctx context.Context, args []string) (err error) {
 	fmt.Println(rep.markdown())
 	if o.out != "" {
 		if err := rep.write(o.out); err != nil {
+			return err
+		}
+	}
+	if o.readme != "" {
+		if err := rep.quote(o.readme, o.out); err != nil {
 			return err
 		}
 	}

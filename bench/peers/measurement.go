@@ -22,6 +22,13 @@ type measurement struct {
 	Faults    []string      `json:"faults,omitempty"` // what was wrong with it; its figures do not count
 }
 
+// withoutAcks takes away what a system does not tell: when an ack is done.
+func (m *measurement) withoutAcks() {
+	if m.Workload == load.W2 {
+		m.Load.Confirm = nil
+	}
+}
+
 // judge notes what the ledger of a load run found.
 func (m *measurement) judge() {
 	if r := m.Load; !r.OK() {
@@ -84,7 +91,7 @@ var metrics = slices.Concat(
 				return &m.Gap.LongestGapMS
 			}},
 		queuedMetric("rss_mb", "resident memory of a node, MB", "RSS MB", func(q *queuedResult) float64 { return mb(slices.Max(q.RSS)) }),
-		queuedMetric("restart_s", "all killed, until enqueue and receive, s", "restart s", func(q *queuedResult) float64 { return q.RestartS }),
+		queuedMetric("restart_s", "all killed, until back, s", "restart s", func(q *queuedResult) float64 { return q.RestartS }),
 	},
 )
 

@@ -16,7 +16,6 @@ import (
 // W7: many messages in a queue; all servers are killed and started again.
 const (
 	queuedProducers = 8
-	restartWithin   = 5 * time.Minute
 	restartTry      = 2 * time.Second // of one try to send, and one to receive
 )
 
@@ -58,7 +57,7 @@ func (b *bench) queued(ctx context.Context, t target, m *measurement) error {
 	q.RSSAfter = resident(t)
 	m.Queued = q
 	// All are there, and one more at least: each try may have added one.
-	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, fmt.Errorf("not so within %s", settleWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, b.within.settle, fmt.Errorf("not so within %s", b.within.settle))
 	defer cancel()
 	low, high := int64(q.Messages)+1, int64(q.Messages)+tries
 	return poll(ctx, 50*time.Millisecond, fmt.Sprintf("%d to %d messages are to be in the queue after the restart", low, high), func() (err error) {
@@ -140,7 +139,8 @@ func (b *bench) fill(ctx context.Context, t target, queue string, run uint64) er
 
 // back waits until a message can be enqueued and one received, and says how many tries that took and when it was.
 func (b *bench) back(ctx context.Context, t target, queue string, run uint64) (tries int64, at time.Time, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, restartWithin, fmt.Errorf("not back within %s", restartWithin))
+	within := 5 * b.within.back
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not back within %s", within))
 	defer cancel()
 	in := &inspection{size: b.o.size, run: run, seen: make(map[uint64]bool), many: true}
 	err = poll(ctx, 20*time.Millisecond, "enqueue after the restart", func() error {

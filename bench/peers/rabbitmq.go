@@ -24,7 +24,7 @@ const (
 )
 
 var rabbitSystem = system{
-	name: "rabbitmq", title: "RabbitMQ quorum", replicated: true,
+	name: "rabbitmq", title: "RabbitMQ quorum", replicated: true, silentAcks: true,
 	about: "3 nodes, durable quorum queue with 3 members, no plugins",
 	find:  findRabbit,
 	make:  func(_ *env, dir string) (target, error) { return newRabbit(dir) },

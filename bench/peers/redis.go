@@ -17,8 +17,8 @@ import (
 )
 
 var redisSystem = system{
-	name: "redis", title: "Redis Streams ×1, fsync always",
-	about: "1 node, appendonly yes, appendfsync always, no snapshots; a stream with one consumer group, XACK and XDEL for each message",
+	name: "redis", title: "Redis Streams, 1 node",
+	about: "appendonly yes, appendfsync always, no snapshots; a stream with one consumer group, XACK and XDEL for each message",
 	find:  findRedis,
 	make:  func(_ *env, dir string) (target, error) { return newRedis(dir) },
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,25 @@ func newReport(ctx context.Context, e *env, o *options) *report {
 	}
 }
 
+// find looks for the systems and notes their versions. One that is missing is left out, unless it was asked for by name or
+// is the one that the others are compared with.
+func (r *report) find(e *env, o *options, log io.Writer) (found []system, err error) {
+	for i, s := range o.systems {
+		version, err := s.find(e)
+		switch {
+		case err == nil:
+			found = append(found, s)
+			r.Systems = append(r.Systems, systemFacts{s.name, s.title, s.about, version})
+		case o.byName || i == 0:
+			return nil, fmt.Errorf("%s: %w", s.name, err)
+		default:
+			fmt.Fprintf(log, "%s is left out: %v\n", s.name, err)
+			r.LeftOut = append(r.LeftOut, s.title)
+		}
+	}
+	return found, nil
+}
+
 // finish works out the rows.
 func (r *report) finish() {
 	r.TookS = time.Since(r.Date).Seconds()
@@ -77,7 +97,7 @@ func (r *report) tabulate() {
 	for i := range metrics {
 		x := &metrics[i]
 		w := row{Metric: x.key, Title: x.title, Lower: x.lower}
-		any := false
+		some := false
 		for _, s := range r.Systems {
 			c := cell{System: s.Name}
 			for _, m := range r.Measurements {
@@ -94,10 +114,10 @@ func (r *report) tabulate() {
 				m := median(c.Values)
 				c.Median = &m
 			}
-			any = any || c.Median != nil || c.Faulty > 0
+			some = some || c.Median != nil || c.Faulty > 0
 			w.Cells = append(w.Cells, c)
 		}
-		if !any {
+		if !some {
 			continue
 		}
 		if !x.about {
@@ -160,6 +180,70 @@ func (r *report) write(dir string) error {
 	return nil
 }
 
+// The comments between which a file quotes the results.
+const (
+	quoteBegin = "<!-- peers -->"
+	quoteEnd   = "<!-- /peers -->"
+)
+
+// quote replaces the part of a file that is between the two comments, which stay, by the short table and the chart, which
+// is in the folder out.
+func (r *report) quote(path, out string) error {
+	chart, err := relative(path, filepath.Join(out, "results.svg"))
+	if err != nil {
+		return fmt.Errorf("quote the results: %w", err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("quote the results: %w", err)
+	}
+	before, rest, ok := strings.Cut(string(b), quoteBegin)
+	_, after, ok2 := strings.Cut(rest, quoteEnd)
+	if !ok || !ok2 {
+		return fmt.Errorf("quote the results: %s has no part between %s and %s", path, quoteBegin, quoteEnd)
+	}
+	if err := os.WriteFile(path+".new", []byte(before+quoteBegin+"\n\n"+r.short()+"\n!["+chartTitle+"]("+chart+")\n"+quoteEnd+after), 0o644); err != nil {
+		return fmt.Errorf("quote the results: %w", err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return fmt.Errorf("quote the results: %w", err)
+	}
+	return nil
+}
+
+// relative is how a file names another.
+func relative(from, to string) (string, error) {
+	from, err := filepath.Abs(filepath.Dir(from))
+	if err != nil {
+		return "", err
+	}
+	if to, err = filepath.Abs(to); err != nil {
+		return "", err
+	}
+	rel, err := filepath.Rel(from, to)
+	return filepath.ToSlash(rel), err
+}
+
+// short is what is quoted: the figures of the chart.
+func (r *report) short() string {
+	var versions []string
+	for _, s := range r.Systems {
+		versions = append(versions, s.Title+" "+s.Version)
+	}
+	return r.table(0, func(_ row, c cell) string {
+		s := "–"
+		if c.Median != nil {
+			s = figure(*c.Median)
+		}
+		if c.Ratio != nil {
+			s += " (" + figure(*c.Ratio) + " ×)"
+		}
+		return s
+	}, func(w row) bool { return slices.Contains(charted, w.Metric) }) +
+		fmt.Sprintf("\nIn brackets: how many times better %s is. %s, `%s`, medians of %d. %s.\n%s.\n",
+			r.Systems[0].Title, r.Date.Format("2006-01-02"), r.Command, r.Repeat, r.Machine, strings.Join(versions, ", "))
+}
+
 // markdown is RESULTS.md.
 func (r *report) markdown() string {
 	var b strings.Builder
@@ -177,7 +261,7 @@ func (r *report) markdown() string {
 		p("- **%s** is left out: not installed\n", s)
 	}
 	p("\nOnly figures of one run compare: the machine, the disk and what else they do differ from run to run.\n\n![%s](results.svg)\n", chartTitle)
-	p("\n## Medians\n\n%s", r.table(func(w row, c cell) string {
+	p("\n## Medians\n\n%s", r.table(0, func(w row, c cell) string {
 		s := "–"
 		if c.Median != nil {
 			s = figure(*c.Median)
@@ -195,7 +279,7 @@ func (r *report) markdown() string {
 	}
 	if len(r.Systems) > 1 {
 		p("\n## How many times better %s is\n\nRates: its own divided by theirs; all else: theirs divided by its own. Below 1 it is worse.\n\n%s", r.Systems[0].Title,
-			r.table(func(_ row, c cell) string {
+			r.table(1, func(_ row, c cell) string {
 				if c.Ratio == nil {
 					return "–"
 				}
@@ -215,20 +299,20 @@ func (r *report) markdown() string {
 	return b.String()
 }
 
-// table is a Markdown table of the rows that are wanted.
-func (r *report) table(show func(row, cell) string, want func(row) bool) string {
+// table is a Markdown table of the rows that are wanted and of the systems from one on.
+func (r *report) table(from int, show func(row, cell) string, want func(row) bool) string {
 	var b strings.Builder
 	b.WriteString("| work |")
-	for _, s := range r.Systems {
+	for _, s := range r.Systems[from:] {
 		b.WriteString(" " + s.Title + " |")
 	}
-	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(r.Systems)) + "\n")
+	b.WriteString("\n| --- |" + strings.Repeat(" ---: |", len(r.Systems)-from) + "\n")
 	for _, w := range r.Rows {
 		if !want(w) {
 			continue
 		}
 		b.WriteString("| " + w.Title + " |")
-		for _, c := range w.Cells {
+		for _, c := range w.Cells[from:] {
 			b.WriteString(" " + show(w, c) + " |")
 		}
 		b.WriteString("\n")

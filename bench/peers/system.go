@@ -24,6 +24,8 @@ type system struct {
 	make func(e *env, dir string) (target, error)
 	// replicated: three nodes, of which one may be lost. W6 is for those.
 	replicated bool
+	// silentAcks: the protocol has no answer to an ack, so there is no time until it.
+	silentAcks bool
 }
 
 // systems are all of them, in the order of tables. The first is the one that the others are compared with.

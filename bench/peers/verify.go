@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 
 // expect waits until the system itself says that a queue holds so many messages.
 func (b *bench) expect(ctx context.Context, t target, queue string, want int64) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, fmt.Errorf("not so within %s", settleWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, b.within.settle, fmt.Errorf("not so within %s", b.within.settle))
 	defer cancel()
 	return poll(ctx, 50*time.Millisecond, fmt.Sprintf("%d messages are to be left in the queue", want), func() error {
 		n, err := t.depth(ctx, queue)
@@ -63,7 +62,7 @@ func (b *bench) sample(ctx context.Context, t target, queue string, n int64) err
 
 // readBack receives messages, acknowledging each, until enough says that these were enough, or one is wrong.
 func (b *bench) readBack(ctx context.Context, t target, queue string, credit int, enough func() bool, in *inspection) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("not received within a minute"))
+	ctx, cancel := context.WithTimeoutCause(ctx, b.within.readBack, fmt.Errorf("not received within %s", b.within.readBack))
 	defer cancel()
 	conn, err := t.connect(ctx, "bench-consumer-sample")
 	if err != nil {
