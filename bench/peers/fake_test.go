@@ -22,9 +22,9 @@ import (
 type fake struct {
 	ps []*proc.Process
 
-	mu      sync.Mutex
-	queues  map[string]*fakeQueue // guarded by mu
-	stored  int                   // guarded by mu; messages and acks so far
+	mu     sync.Mutex
+	queues map[string]*fakeQueue // guarded by mu
+	stored int                   // guarded by mu; messages and acks so far
 
 	keep  func(n int) bool                // whether the n-th message is stored; it is confirmed anyway
 	alter func(n int, b []byte) []byte    // what is stored of it
