@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -106,8 +107,15 @@ func newRabbit(dir string) (*rabbitCluster, error) {
 }
 
 func (c *rabbitCluster) nodes() []*proc.Process { return c.ps }
-func (c *rabbitCluster) cpu() time.Duration     { return cpuOf(append(c.ps, c.epmd)...) }
-func (c *rabbitCluster) kill()                  { killAll(append(c.ps, c.epmd)...) }
+func (c *rabbitCluster) cpu() time.Duration     { return cpuOf(c.ps...) + c.epmd.CPU() }
+
+// kill ends the name server last: a node that starts and finds none makes one of its own, which would stay.
+func (c *rabbitCluster) kill() {
+	killAll(c.ps...)
+	// Is there one that was made so while the nodes were killed, it is on our port too.
+	c.epmd.Kill()
+	_ = exec.Command("epmd", append(slices.Clone(c.epmd.Args), "-kill")...).Run() // usually there is none
+}
 
 func (c *rabbitCluster) start(ctx context.Context) error {
 	if err := c.epmd.Start(); err != nil {

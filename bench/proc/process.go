@@ -106,12 +106,21 @@ func (p *Process) Exited(ctx context.Context) (int, error) {
 	return p.exit.ExitCode(), nil
 }
 
-// Signal sends a signal to the process, if it runs.
+// Signal sends a signal to the process, if it runs. With Children, SIGKILL goes to those below it too: it cannot end them
+// itself any more.
 func (p *Process) Signal(s os.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.cmd != nil {
-		_ = p.cmd.Process.Signal(s) // it may just have ended
+	if p.cmd == nil {
+		return
+	}
+	var below []int
+	if s == syscall.SIGKILL {
+		below = p.pids(p.cmd.Process.Pid)[1:]
+	}
+	_ = p.cmd.Process.Signal(s) // it may just have ended
+	for _, pid := range below {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // the same
 	}
 }
 

@@ -68,7 +68,24 @@ func TestProcess(t *testing.T) {
 	if err := p.Start(); err != nil {
 		t.Errorf("start after the end: %v", err)
 	}
+	// This time the child is in the middle of its loop, or about to write into the fifo, which it cannot finish.
+	p.Children = true
+	for len(p.pids(p.Pid())) < 2 {
+		if err := pause(ctx, time.Millisecond); err != nil {
+			t.Fatal("the shell started no child")
+		}
+	}
+	child := p.pids(p.Pid())[1]
 	p.Kill()
+	for state := "?"; ; {
+		f := statFields(child)
+		if len(f) == 0 || f[0] == "Z" { // gone, or waiting for whoever has inherited it
+			break
+		}
+		if state = f[0]; pause(ctx, time.Millisecond) != nil {
+			t.Fatalf("the child of the killed shell is still there, in state %s", state)
+		}
+	}
 	if code, err := p.Exited(ctx); err != nil || code != -1 {
 		t.Errorf("the killed shell ended with %d (%v), -1 expected", code, err)
 	}
