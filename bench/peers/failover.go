@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/bench/load"
+	"github.com/quorate/quorate/client"
 )
 
 // W6: a thousand messages a second, each tried again until it is confirmed; the queue's leader is killed.
@@ -53,7 +54,7 @@ func (b *bench) failover(ctx context.Context, t target, m *measurement) (err err
 	if err != nil {
 		return err
 	}
-	err = conn.CreateQueue(ctx, queue)
+	err = conn.CreateQueue(ctx, queue, client.QueueOptions{})
 	closeConn(conn)
 	if err != nil {
 		return err

@@ -115,7 +115,7 @@ type fakeConn struct {
 	quit context.CancelFunc
 }
 
-func (c *fakeConn) CreateQueue(_ context.Context, name string) error {
+func (c *fakeConn) CreateQueue(_ context.Context, name string, _ client.QueueOptions) error {
 	c.f.mu.Lock()
 	defer c.f.mu.Unlock()
 	c.f.queues[name] = &fakeQueue{out: make(map[string][]byte)}

@@ -47,7 +47,7 @@ func (c *jetstreamCluster) open() (load.Conn, error) {
 	return j, nil
 }
 
-func (j *jetstreamConn) CreateQueue(ctx context.Context, name string) error {
+func (j *jetstreamConn) CreateQueue(ctx context.Context, name string, _ client.QueueOptions) error {
 	if err := createStream(ctx, j.js, name); err != nil {
 		return err
 	}

@@ -84,7 +84,7 @@ func (b *bench) fill(ctx context.Context, t target, queue string, run uint64) er
 	if err != nil {
 		return err
 	}
-	err = admin.CreateQueue(ctx, queue)
+	err = admin.CreateQueue(ctx, queue, client.QueueOptions{})
 	closeConn(admin)
 	if err != nil {
 		return err

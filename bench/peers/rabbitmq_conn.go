@@ -76,7 +76,9 @@ func (r *rabbitConn) confirmations(cs <-chan amqp.Confirmation) {
 	}
 }
 
-func (r *rabbitConn) CreateQueue(_ context.Context, name string) error { return declare(r.ch, name) }
+func (r *rabbitConn) CreateQueue(_ context.Context, name string, _ client.QueueOptions) error {
+	return declare(r.ch, name)
+}
 
 func (r *rabbitConn) DeleteQueue(_ context.Context, name string) error {
 	_, err := r.ch.QueueDelete(name, false, false, false)

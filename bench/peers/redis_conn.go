@@ -127,7 +127,7 @@ func (r *redisConn) settle(batch []redisAck) {
 	}
 }
 
-func (r *redisConn) CreateQueue(ctx context.Context, name string) error {
+func (r *redisConn) CreateQueue(ctx context.Context, name string, _ client.QueueOptions) error {
 	return r.c.Do(ctx, r.c.B().XgroupCreate().Key(name).Group(workers).Id("0").Mkstream().Build()).Error()
 }
 
