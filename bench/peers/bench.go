@@ -69,7 +69,7 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 		err := b.with(ctx, s, func(t target) error {
 			for _, w := range short {
 				m := &measurement{System: s.name, Workload: w, Repeat: repeat + 1}
-				b.measure(ctx, b.within.workload+b.o.duration+b.o.warmUp, m, func(ctx context.Context) error {
+				b.measure(ctx, b.within.workload+b.o.duration+b.o.warmUp, t, m, func(ctx context.Context) error {
 					if w == w6 {
 						return b.failover(ctx, t, m)
 					}
@@ -88,7 +88,7 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 	if slices.Contains(b.o.workloads, w7) && repeat < b.o.queuedFor {
 		m := &measurement{System: s.name, Workload: w7, Repeat: repeat + 1}
 		err := b.with(ctx, s, func(t target) error {
-			b.measure(ctx, b.within.queued, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
+			b.measure(ctx, b.within.queued, t, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
 			return context.Cause(ctx)
 		})
 		if err := b.given(ctx, err, m); err != nil {
@@ -130,12 +130,17 @@ func (b *bench) with(ctx context.Context, s system, f func(t target) error) (err
 	return f(t)
 }
 
-// measure runs one workload within a time.
-func (b *bench) measure(ctx context.Context, within time.Duration, m *measurement, f func(ctx context.Context) error) {
+// measure runs one workload within a time. When that is over, or the run is, the servers are killed: a call that a client
+// library does not end by itself ends then.
+func (b *bench) measure(ctx context.Context, within time.Duration, t target, m *measurement, f func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not done within %s", within))
 	defer cancel()
+	release := context.AfterFunc(ctx, t.kill)
 	m.StartedAt = time.Now().UTC()
 	err := f(ctx)
+	if release(); ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
+		err = errors.Join(context.Cause(ctx), err)
+	}
 	m.Took = time.Since(m.StartedAt).Seconds()
 	b.add(m, err)
 }
@@ -162,7 +167,9 @@ func (b *bench) load(ctx context.Context, s system, t target, m *measurement) (e
 		cfg.WarmUp = min(cfg.WarmUp, 250*time.Millisecond) // of a queue that is drained in seconds
 	}
 	defer func() {
-		err = errors.Join(err, drop(context.WithoutCancel(ctx), t, queue))
+		if ctx.Err() == nil { // else there are no servers any more
+			err = errors.Join(err, drop(ctx, t, queue))
+		}
 	}()
 	if m.Load, err = load.Run(ctx, cfg); err != nil {
 		return err

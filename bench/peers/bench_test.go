@@ -221,6 +221,39 @@ func TestInterrupt(t *testing.T) {
 	clean(t, b, last.Load())
 }
 
+// TestStuck has a system that never answers some call: the workload's time ends it, and the next one is told.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, load.W5, load.W1)
+	b.o.duration, b.within.workload = 50*time.Millisecond, 200*time.Millisecond
+	var f *fake
+	err := b.all(context.Background(), []system{fakeSystem("stuck", &f, func(f *fake) {
+		f.down = func() error {
+			for f.total() > 20 && f.ps[0].Running() { // a socket of a living server that never sends
+				if err := pause(context.Background(), time.Millisecond); err != nil {
+					return err
+				}
+			}
+			if !f.ps[0].Running() {
+				return errors.New("connection reset")
+			}
+			return nil
+		}
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clean(t, b, f)
+	if len(b.report.Measurements) != 2 || b.report.faults() != 2 {
+		t.Fatalf("%d measurements, %d with faults; 2 and 2 expected", len(b.report.Measurements), b.report.faults())
+	}
+	for i, want := range []string{"not done within", "connection reset"} {
+		if got := strings.Join(b.report.Measurements[i].Faults, "\n"); !strings.Contains(got, want) {
+			t.Errorf("fault %d is %q; %q expected in it", i, got, want)
+		}
+	}
+}
+
 func TestFind(t *testing.T) {
 	t.Parallel()
 	here := system{name: "here", title: "Here", find: func(*env) (string, error) { return "1.2", nil }}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,11 +90,7 @@ func (c *jetstreamCluster) kill()                  { killAll(c.ps...) }
 
 func (c *jetstreamCluster) start(ctx context.Context) error {
 	err := launch(ctx, c.ps, func(_ context.Context, i int) error {
-		conn, err := net.DialTimeout("tcp", strings.TrimPrefix(c.urls[i], "nats://"), time.Second)
-		if err == nil {
-			conn.Close()
-		}
-		return err
+		return reachable(strings.TrimPrefix(c.urls[i], "nats://"))
 	})
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ func findRabbit(*env) (string, error) {
 
 type rabbitCluster struct {
 	epmd  *proc.Process // Erlang's own name server, on a port of ours
+	named string        // its address
 	ps    []*proc.Process
 	names []string // of the Erlang nodes
 	addrs []string
@@ -71,7 +72,7 @@ func newRabbit(dir string) (*rabbitCluster, error) {
 	if err := os.WriteFile(filepath.Join(home, ".erlang.cookie"), []byte("quoratebench"), 0o400); err != nil {
 		return nil, err
 	}
-	c := &rabbitCluster{env: []string{
+	c := &rabbitCluster{named: ports[2*n], env: []string{
 		"HOME=" + home, "ERL_EPMD_PORT=" + port(ports[2*n]), "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(dir, "none"), "RABBITMQ_CTL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
 	}}
@@ -118,7 +119,8 @@ func (c *rabbitCluster) kill() {
 }
 
 func (c *rabbitCluster) start(ctx context.Context) error {
-	if err := c.epmd.Start(); err != nil {
+	err := launch(ctx, []*proc.Process{c.epmd}, func(context.Context, int) error { return reachable(c.named) })
+	if err != nil {
 		return err
 	}
 	for i := range c.ps {

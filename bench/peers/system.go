@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -144,10 +145,19 @@ func launch(ctx context.Context, ps []*proc.Process, ready func(ctx context.Cont
 	}
 	for i, p := range ps {
 		if err := poll(ctx, 20*time.Millisecond, p.Name+" is not ready", func() error { return ready(ctx, i) }); err != nil {
-			return err
+			return fmt.Errorf("%w; last log: %s", err, p.LastLog())
 		}
 	}
 	return nil
+}
+
+// reachable says whether somebody listens at an address.
+func reachable(addr string) error {
+	conn, err := net.DialTimeout("tcp", addr, time.Second)
+	if err == nil {
+		conn.Close()
+	}
+	return err
 }
 
 // killAll ends processes, all at once before waiting for any.
