@@ -22,11 +22,11 @@ type bounds struct {
 	readBack time.Duration // of messages, for a look at them
 	before   time.Duration // of W6, the leader alive
 	after    int64         // of W6: confirmations after the kill that end it, five seconds of service
-	back     time.Duration // of W6, from the kill until then; of W7, from the start until a message came through, five times
+	back     time.Duration // of W6, from the kill until then; of W7, from the start until a message came through, ten times
 }
 
 var usualBounds = bounds{
-	start: 2 * time.Minute, workload: 5 * time.Minute, queued: 20 * time.Minute, settle: 20 * time.Second, readBack: time.Minute,
+	start: 2 * time.Minute, workload: 5 * time.Minute, queued: 30 * time.Minute, settle: 20 * time.Second, readBack: time.Minute,
 	before: 2 * time.Second, after: 5 * failoverRate, back: time.Minute,
 }
 

@@ -139,7 +139,7 @@ func (b *bench) fill(ctx context.Context, t target, queue string, run uint64) er
 
 // back waits until a message can be enqueued and one received, and says how many tries that took and when it was.
 func (b *bench) back(ctx context.Context, t target, queue string, run uint64) (tries int64, at time.Time, err error) {
-	within := 5 * b.within.back
+	within := 10 * b.within.back
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not back within %s", within))
 	defer cancel()
 	in := &inspection{size: b.o.size, run: run, seen: make(map[uint64]bool), many: true}
