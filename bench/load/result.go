@@ -20,7 +20,7 @@ type Result struct {
 	ServerCPU *float64   `json:"server_cpu_us_per_msg"` // user and system of all server processes; null when not known
 	Errors    int64      `json:"errors"`                // enqueues and acks that failed
 
-	Confirmed    int64      `json:"confirmed"`              // enqueues of the whole run, warm-up and preload included
+	Confirmed    int64      `json:"confirmed,omitempty"`    // enqueues of the whole run, warm-up and preload included
 	Unknown      int64      `json:"unknown"`                // enqueues whose outcome stayed unknown
 	Recovered    int64      `json:"recovered"`              // of them, received all the same
 	Lost         int64      `json:"lost"`                   // confirmed and never received (with consumers), or never answered at all
