@@ -20,7 +20,8 @@ var anyValue = map[string]string{
 // otherNames are what faults call fields, or all of a struct, that have another name there, or that are one of two which contradict.
 var otherNames = map[string]string{
 	"DeadIDs.IDs": "ids", "RetryPolicy.MultiplierMilli": "multiplier", "QueueOptions.DeadRetentionMillis": "dead_letter_retention_ms",
-	"QueueOptions.RateMilli": "rate", "Message.EnqueueAt": "enqueue_at|delay_ms",
+	"QueueOptions.RateMilli": "rate", "QueueOptions.RatePerKeyMilli": "rate_per_key", "FairWeight": "fair_weights",
+	"Message.EnqueueAt":        "enqueue_at|delay_ms",
 	"TaskReschedule.EnqueueAt": "enqueue_at|delay_ms", "DeadList.Since": "since|until", "Result": "result",
 }
 
