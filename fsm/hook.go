@@ -151,6 +151,8 @@ func (s *State) startSweep() {
 	w := &s.hooks.sweep
 	switch {
 	case s.hooks.all.head == none:
+	case w.at == s.hooks.all.head: // it has none behind it: one sweep sees all that has gone
+		w.until = s.hooks.recs.Get(s.hooks.all.tail).id
 	case w.at != none:
 		w.again = true
 	default:

@@ -75,7 +75,7 @@ func (m *Model) nextMove() (dueMove, moveKind) {
 // NextDue is the earliest T at which something is to be moved.
 func (m *Model) NextDue() (int64, bool) {
 	first, ok := m.firstMove()
-	if m.sweeping && (!ok || first.due > m.t) {
+	if m.sweep.at != nil && (!ok || first.due > m.t) {
 		return m.t, true
 	}
 	return first.due, ok

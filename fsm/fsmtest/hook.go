@@ -69,6 +69,9 @@ func (m *Model) settle(id fsm.ID, how settled, body []byte) {
 }
 
 func (m *Model) unhook(h *hook, how settled, body []byte) {
+	if m.sweep.at == h {
+		m.sweep.at = m.hookBehind(h)
+	}
 	m.hooks = remove(m.hooks, h)
 	m.kv.reserved -= len(h.keys)
 	if how == settledDead {
@@ -83,16 +86,37 @@ func (m *Model) unhook(h *hook, how settled, body []byte) {
 	}
 }
 
-// sweepLater begins to look for hooks whose messages a purge or deletion has taken.
+// sweep is a walk over all hooks that were there when it began, to end those whose messages a purge or deletion has taken.
+type sweep struct {
+	at    *hook  // the next to look at; nil: no sweep is under way
+	until fsm.ID // the last message to look at
+	again bool   // there was a purge behind the sweep's back: it goes round again
+}
+
+// sweepLater begins a sweep, or makes sure that the one under way sees what has gone now.
 func (m *Model) sweepLater() {
-	if len(m.hooks) > 0 {
-		m.sweeping, m.swept = true, fsm.ID{}
+	switch w := &m.sweep; {
+	case len(m.hooks) == 0:
+	case w.at == nil, w.at == m.hooks[0]:
+		w.at, w.until = m.hooks[0], m.hooks[len(m.hooks)-1].message
+	default:
+		m.sometimes("sweep: a purge while one is under way")
+		w.again = true
 	}
 }
 
-// sweep looks at so many hooks, in the order of their messages, and ends those whose message is gone.
-func (m *Model) sweep() {
-	if !m.sweeping {
+// hookBehind is the hook after another one.
+func (m *Model) hookBehind(h *hook) *hook {
+	if i := slices.Index(m.hooks, h) + 1; i < len(m.hooks) {
+		return m.hooks[i]
+	}
+	return nil
+}
+
+// sweepHooks looks at so many hooks, in the order of their messages.
+func (m *Model) sweepHooks() {
+	w := &m.sweep
+	if w.at == nil && !w.again {
 		return
 	}
 	there := map[fsm.ID]bool{}
@@ -101,21 +125,34 @@ func (m *Model) sweep() {
 			there[x.id] = true
 		}
 	}
-	looked := 0
-	for _, h := range slices.Clone(m.hooks) {
-		if h.message.Compare(m.swept) <= 0 {
-			continue
+	for left := maxReclaims; left > 0 && w.at != nil; left-- {
+		h := w.at
+		past := h.message.Compare(w.until) > 0
+		if !past {
+			w.at = m.hookBehind(h)
+			if !there[h.message] {
+				m.sometimes("sweep: a hook whose message was purged")
+				m.unhook(h, settledCancelled, nil)
+				m.callbacks()
+			}
 		}
-		m.swept = h.message
-		if !there[h.message] {
-			m.sometimes("sweep: a hook whose message was purged")
-			m.unhook(h, settledCancelled, nil)
-			m.callbacks()
-		}
-		if looked++; looked == maxReclaims { // whether there are more is for the next entry to see
-			m.sometimes("sweep: goes on in the next entry")
-			return
+		if past || w.at == nil {
+			m.sweepRound()
 		}
 	}
-	m.sweeping = false
+	if w.at == nil { // those ahead ended by themselves
+		m.sweepRound()
+	}
+	if w.at != nil {
+		m.sometimes("sweep: goes on in the next entry")
+	}
+}
+
+// sweepRound ends a round of the sweep.
+func (m *Model) sweepRound() {
+	again := m.sweep.again
+	m.sweep = sweep{}
+	if again {
+		m.sweepLater()
+	}
 }

@@ -45,8 +45,7 @@ type Model struct {
 	sessions []*session
 
 	hooks       []*hook // in the order of their messages
-	sweeping    bool    // messages have been purged whose hooks are still to be ended
-	swept       fsm.ID  // the last message whose hook the sweep has looked at
+	sweep       sweep
 	kv          kv
 	batches     []*msgBatch
 	schedules   []*schedule
@@ -210,11 +209,11 @@ func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 		m.callbacks()
 		m.fx.OpEnd = append(m.fx.OpEnd, int32(len(m.fx.Outcomes)))
 	}
-	m.sweep()
+	m.sweepHooks()
 	m.reclaim()
 
 	_, kind := m.nextMove()
-	m.fx.More = kind != moveNone || m.sweeping
+	m.fx.More = kind != moveNone || m.sweep.at != nil
 	m.seen.answered(e, m.fx)
 	m.fx.Time = m.t
 	return m.fx
