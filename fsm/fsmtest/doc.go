@@ -25,7 +25,8 @@
 // with its fields, every lease as its worker sees it, status and result of every task by both of its names, sessions,
 // remembered requests, consumers and their leases, and the counts in Memory. A cut writes a snapshot, restores it, wants
 // equal digests and equal bytes from the restored state, and goes on with that. A view that is held while entries go on
-// must be written as it was. In the end the log is applied to an empty state, which must have the same digest.
+// must be written as it was. In the end the log is applied to an empty state, which must have the same digest; then
+// all work is done, purged or deleted, time passes, and every count of Memory must be back to zero.
 //
 // Not compared: QueueStats.Refused and OldestEnqueuedAt (but for their being zero when a queue is empty),
 // Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
@@ -33,9 +34,13 @@
 //
 // # Using it
 //
-//	go test ./fsm/fsmtest                                          12 seconds of seeds from 1 on
+//	go test ./fsm/fsmtest                                          10 seconds of seeds from 1 on
 //	go test ./fsm/fsmtest -run TestModel -seed 7 -seeds 1          one seed again
 //	go test ./fsm/fsmtest -run TestModel -seed 0 -for 1h -timeout 0  a campaign from a drawn seed, printed
+//
+// TestCoverage runs the model alone, until every answer and branch that is wanted has been seen: whoever adds an operation
+// adds what must be seen of it. TestGolden applies a log that earlier builds wrote; -update draws it anew, for when bytes of the
+// log or of snapshots have changed.
 //
 // A history checker replays a log through Model alone: DecodeEntry, then Apply, then compare with what clients saw.
 //

@@ -11,7 +11,7 @@ const defaultOps = 400
 var (
 	seedFlag  = flag.Uint64("seed", 1, "first seed; 0 is drawn from the clock and printed")
 	seedsFlag = flag.Int("seeds", 0, "how many seeds to run, one after another; 0: as many as there is time for")
-	forFlag   = flag.Duration("for", 12*time.Second, "with -seeds 0: how long to go on with new seeds")
+	forFlag   = flag.Duration("for", 10*time.Second, "with -seeds 0: how long to go on with new seeds")
 	opsFlag   = flag.Int("ops", defaultOps, "operations a seed")
 	lookFlag  = flag.Int("look", 0, "compare all queries after so many entries; 0 is drawn from the seed")
 )
