@@ -97,7 +97,7 @@ func TestManyDeadLetters(t *testing.T) {
 	deaths(t, cl, "many", n)
 	t.Logf("%d deaths, each moved: %v", n, time.Since(begin))
 	ctx := within(t, 30*time.Minute)
-	b := startBeat(t, cl, "beat")
+	b := startBeat(t, open(t, c.Addrs()...), "beat") // a client of its own: the rest does not share a connection with a listing
 	defer func() { b.stop(); <-b.done }()
 	hold(t, 2*time.Second)
 	b.lap(t, "alone")

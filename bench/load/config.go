@@ -16,7 +16,7 @@ import (
 // Workloads. W1: confirmed enqueues. W2: draining a full queue, each message acknowledged by itself. W3: both at once, flat
 // out. W4: both at a given pace. W5: enqueues one at a time. Delayed: messages that come due at a given rate. Priorities:
 // ten of them, at half and at twice of what the consumers can handle. Keys: an ordered queue with stuck keys against an
-// unordered one without.
+// unordered one without. Fair: many tenants of a queue that is fair by key, with and without a flood by one.
 const (
 	W1         = "W1"
 	W2         = "W2"
@@ -26,10 +26,11 @@ const (
 	Delayed    = "delayed"
 	Priorities = "priority"
 	Keys       = "keys"
+	Fair       = "fair"
 )
 
 // Workloads lists them all.
-func Workloads() []string { return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys} }
+func Workloads() []string { return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys, Fair} }
 
 // Bounds and defaults of Config.
 const (
@@ -46,6 +47,8 @@ const (
 	DefaultKeys        = 100_000
 	DefaultStuck       = 10
 	DefaultRounds      = 3
+	DefaultTenants     = 100
+	DefaultFlood       = 1
 
 	maxClients   = 256
 	maxFor       = 24 * time.Hour
@@ -61,6 +64,7 @@ const (
 	slotWindow   = 64               // leases out a consumer where consumers handle messages at a given capacity
 	maxKeys      = 10_000_000
 	maxRounds    = 100
+	maxTenants   = 1_000_000
 	closeTimeout = 5 * time.Second
 )
 
@@ -88,10 +92,12 @@ type Config struct {
 	// done. Its error fails the run.
 	Disturb func(ctx context.Context) error
 
-	Capacity float64 // Priorities: messages a second that the consumers can handle together; default 2000
+	Capacity float64 // Priorities, Fair: messages a second that the consumers can handle together; default 2000
 	Keys     int     // Keys: different keys; default 100,000
 	Stuck    float64 // Keys: per cent of them that are stuck, 0 to 90; default 10; negative: none
-	Rounds   int     // Keys: measured times of each queue, by turns; default 3
+	Rounds   int     // Keys, Fair: measured times of each side, by turns; default 3
+	Tenants  int     // Fair: keys in all; default 100
+	Flood    int     // Fair: how many of them flood; default 1
 
 	// Backlog is how many messages of W3 and W4 may be sent and not yet received, beyond which producers wait. Default:
 	// what producers and consumers together may have out, so that neither side starves.
@@ -136,6 +142,7 @@ var shapes = map[string]shape{
 	Delayed:    {producers: 8, consumers: 8, preload: true, size: 64},
 	Priorities: {producers: 4, consumers: 4, slots: true},
 	Keys:       {producers: 4, consumers: 4},
+	Fair:       {producers: 4, consumers: 4, slots: true},
 }
 
 func orDefault[T int | float64 | time.Duration](v *T, d T) {
@@ -180,6 +187,8 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Stuck, DefaultStuck)
 	c.Stuck = max(c.Stuck, 0)
 	orDefault(&c.Rounds, DefaultRounds)
+	orDefault(&c.Tenants, DefaultTenants)
+	orDefault(&c.Flood, DefaultFlood)
 	if c.Preload == 0 {
 		c.Preload = max(DefaultPreload, int((c.For+c.WarmUp).Seconds()*drainRate))
 		c.Preload = min(c.Preload, maxMessages)
@@ -201,6 +210,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Confirms == nil {
 		c.Confirms = new(Gap)
+	}
+	if c.Workload == Fair {
+		c.Producers = max(c.Producers, 2) // one for those who flood
 	}
 	if c.Queue == "" {
 		c.Queue = fmt.Sprintf("bench.%s.%x", c.Workload, rand.Uint32())
@@ -233,6 +245,8 @@ func (c Config) withDefaults() (Config, error) {
 		{"keys", float64(c.Keys), 2, maxKeys},
 		{"stuck (per cent)", c.Stuck, 0, 90},
 		{"rounds", float64(c.Rounds), 1, maxRounds},
+		{"tenants", float64(c.Tenants), 2, maxTenants},
+		{"flood", float64(c.Flood), 1, float64(max(c.Tenants-1, 1))},
 	} {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)

@@ -13,11 +13,11 @@
 // filled before, each message acknowledged and each ack confirmed; W3 does both at once; W4 does both at a given pace and
 // counts latency from when a message was due, so that a stall is charged with all it held up; W5 sends one at a time.
 //
-// Three more measure manners rather than speed. Delayed fills a queue with messages that come due at a rate, in another order
+// Four more measure manners rather than speed. Delayed fills a queue with messages that come due at a rate, in another order
 // than the one they were sent in, and says how late each was received; half-way its caller may kill the leader. Priorities
 // sends ten of them at half and at twice of what the consumers can handle and says how long each waited. Keys has two
 // queues with the same keys, one unordered, one ordered with a part of the keys stuck, and compares their speeds by
-// turns. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
+// turns. Fair has many tenants share a queue, one of which floods it every other turn, and compares how long the rest waits. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
 // a message that had to go first, that no two messages of a key are out at once or change places.
 //
 // # Phases

@@ -21,6 +21,7 @@ type broker struct {
 	ordered map[string]bool      // queues
 	out     map[string]int       // leased messages by queue and key, of ordered queues
 	levels  bool                 // there have been messages of other priorities
+	served  map[string]int       // of a queue that is fair by key: when each last had its turn
 	index   uint64               // of the log
 	leased  map[int]*fakeMessage // by number
 	subs    []*fakeSub
@@ -121,6 +122,9 @@ func (c *fakeConn) CreateQueue(_ context.Context, name string, o client.QueueOpt
 		c.b.ordered, c.b.out, c.b.leased = map[string]bool{}, map[string]int{}, map[int]*fakeMessage{}
 	}
 	c.b.ordered[name] = o.Ordering == "per_key"
+	if o.FairBy == "key" {
+		c.b.served = map[string]int{}
+	}
 	c.b.created = append(c.b.created, name)
 	return nil
 }
@@ -224,11 +228,12 @@ func (b *broker) take(queue string) *client.Delivery {
 		case b.ordered[queue] && len(m.key) > 0 && b.out[queue+string(m.key)] > 0 && (b.loose == nil || !b.loose(m.n)):
 		default:
 			last = i
-			if at < 0 || m.priority > b.waiting[at].priority {
+			if at < 0 || m.priority > b.waiting[at].priority ||
+				b.served != nil && b.served[string(m.key)] < b.served[string(b.waiting[at].key)] {
 				at = i
 			}
 		}
-		if at >= 0 && !b.levels && b.last == nil {
+		if at >= 0 && !b.levels && b.last == nil && b.served == nil {
 			break
 		}
 	}
@@ -249,6 +254,9 @@ func (b *broker) take(queue string) *client.Delivery {
 	}
 	b.index++
 	b.next++
+	if b.served != nil {
+		b.served[string(m.key)] = b.next
+	}
 	b.leased[m.n] = m
 	return &client.Delivery{ID: m.id, Token: m.id + idAt(b.index, 0), Body: m.body, Priority: m.priority, Key: m.key}
 }
@@ -317,7 +325,7 @@ func (b *broker) quick(workload string) Config {
 	return Config{
 		Workload: workload, Open: b.Open, Nodes: 1, For: 150 * time.Millisecond, WarmUp: 20 * time.Millisecond,
 		Producers: 2, Consumers: 2, Outstanding: 16, Window: 16, Rate: 2000, Preload: 40_000, Backlog: 500,
-		Count: 1000, DueRate: 5000, Lead: 150 * time.Millisecond, Capacity: 2000, Keys: 200, Rounds: 2,
+		Count: 1000, DueRate: 5000, Lead: 150 * time.Millisecond, Capacity: 2000, Keys: 200, Rounds: 2, Tenants: 20,
 		CallTimeout: time.Second,
 	}
 }

@@ -37,9 +37,12 @@ type Result struct {
 	FillRate  float64    `json:"fill_msgs_per_s,omitempty"` // Delayed: messages enqueued a second before the first was due
 	NodeBytes *float64   `json:"node_bytes_per_msg,omitempty"`
 	Parts     []Part     `json:"parts,omitempty"`
-	Ratio     float64    `json:"ratio,omitempty"`         // Keys: ordered with stuck keys to unordered, of the medians
-	Runs      []float64  `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
-	Samples   []string   `json:"error_samples,omitempty"` // the first few error texts
+	// Ratio is, of Keys, the ordered queue's rate with stuck keys to the unordered one's; of Fair, the waits with to those without
+	// the flood, of the medians and of the 99th percentiles.
+	Ratio    float64   `json:"ratio,omitempty"`
+	RatioP99 float64   `json:"ratio_p99,omitempty"`
+	Runs     []float64 `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
+	Samples  []string  `json:"error_samples,omitempty"` // the first few error texts
 }
 
 // Part is one of several things that a run compares.
@@ -121,6 +124,9 @@ func (r *Result) String() string {
 	}
 	if r.Ratio > 0 {
 		fmt.Fprintf(&b, "\n     ratio %.2f", r.Ratio)
+	}
+	if r.RatioP99 > 0 {
+		fmt.Fprintf(&b, ", of p99 %.2f", r.RatioP99)
 	}
 	for _, s := range r.Samples {
 		b.WriteString("\n     " + s)

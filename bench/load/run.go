@@ -89,7 +89,11 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	if r.cfg.Workload == Keys {
 		return r.keys(ctx, first) // has two queues
 	}
-	if err := first.CreateQueue(ctx, r.cfg.Queue, client.QueueOptions{}); err != nil {
+	var o client.QueueOptions
+	if r.cfg.Workload == Fair {
+		o.FairBy = "key"
+	}
+	if err := first.CreateQueue(ctx, r.cfg.Queue, o); err != nil {
 		return nil, fmt.Errorf("create queue %s: %w", r.cfg.Queue, err)
 	}
 	defer r.dropQueue(ctx, first)
@@ -98,6 +102,8 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		return r.delayed(ctx)
 	case Priorities:
 		return r.priorities(ctx)
+	case Fair:
+		return r.fair(ctx)
 	}
 	if shapes[r.cfg.Workload].preload {
 		if err := r.preload(ctx, r.cfg.Preload); err != nil {

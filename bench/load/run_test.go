@@ -363,7 +363,7 @@ func TestConfigRefuses(t *testing.T) {
 		set  func(*Config)
 		says string
 	}{
-		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys expected`},
+		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys, fair expected`},
 		{"no address", func(c *Config) { c.Addrs = nil }, "no address"},
 		{"size", func(c *Config) { c.Size = 31 }, "size is 31; 32 to"},
 		{"large size", func(c *Config) { c.Size = 1 << 25 }, "size is"},
@@ -383,6 +383,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"one key", func(c *Config) { c.Workload, c.Keys = Keys, 1 }, "keys is 1; 2 to"},
 		{"stuck", func(c *Config) { c.Workload, c.Stuck = Keys, 91 }, "stuck (per cent) is 91; 0 to 90"},
 		{"rounds", func(c *Config) { c.Workload, c.Rounds = Keys, 101 }, "rounds is 101; 1 to 100"},
+		{"tenants", func(c *Config) { c.Workload, c.Tenants = Fair, 1 }, "tenants is 1; 2 to"},
+		{"flood", func(c *Config) { c.Workload, c.Flood = Fair, 100 }, "flood is 100; 1 to 99"},
 		{"queue", func(c *Config) { c.Queue = "a b" }, `"a b" is no queue name`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -208,3 +208,21 @@ func TestKeyQueuesAreDropped(t *testing.T) {
 		t.Errorf("%v, deleted %v", err, b.deleted)
 	}
 }
+
+func TestFairWorkload(t *testing.T) {
+	b := new(broker)
+	cfg := b.quick(Fair)
+	cfg.Capacity = 500
+	res := mustRun(t, cfg)
+	if !res.OK() || len(res.Parts) != 3 || len(b.waiting) > 0 {
+		t.Fatalf("%d are left:\n%s", len(b.waiting), res)
+	}
+	// Half the capacity from 19 tenants in each of two turns of 150 ms, ten times the capacity from one in the second.
+	calm, beside, flood := res.Parts[0], res.Parts[1], res.Parts[2]
+	if calm.Messages < 20 || beside.Messages < 20 || flood.Messages < 10*beside.Messages || res.Ratio <= 0 || res.RatioP99 <= 0 {
+		t.Errorf("%s", res)
+	}
+	if beside.Wait.P50 >= flood.Wait.P50 {
+		t.Errorf("the flood waits less than the others:\n%s", res)
+	}
+}

@@ -36,12 +36,15 @@ func newBench(c *cli) *cobra.Command {
             each waited, and whether any went before one that had to go first. Takes about three times --for
   keys      flat out over --keys keys by turns on an unordered queue and on one ordered by key, of which --stuck per cent
             have their first message out for good, the next ones waiting behind it: the ratio of the two speeds
+  fair      --tenants of a queue that is fair by key, of which --flood send ten times the --capacity of the consumers every
+            other turn, the rest half of it in all turns: how much longer the rest waits then
 
 Every message is accounted for: one that is lost, delivered twice or changed, comes early or out of order fails the run.`,
 		Example: `  quorate bench W3 --self 3 --for 10s --repeat 3
   quorate bench delayed --self 3 --count 5000000 --due-rate 20000 --kill-leader
   quorate bench priority --self 3 --capacity 2000
-  quorate bench keys --self 3 --keys 1000000 --stuck 10 --rounds 3`,
+  quorate bench keys --self 3 --keys 1000000 --stuck 10 --rounds 3
+  quorate bench fair --self 3 --tenants 100 --flood 1`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: load.Workloads(),
 	}
@@ -57,16 +60,18 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.IntVar(&cfg.Producers, "producers", 0, "clients that send (default: the workload's)")
 	f.IntVar(&cfg.Consumers, "consumers", 0, "clients that receive (default: the workload's)")
 	f.IntVar(&cfg.Outstanding, "outstanding", load.DefaultOutstanding, "unconfirmed enqueues a producer")
-	f.IntVar(&cfg.Window, "window", 0, fmt.Sprintf("leases out a consumer (default %d; priority: 64)", load.DefaultWindow))
+	f.IntVar(&cfg.Window, "window", 0, fmt.Sprintf("leases out a consumer (default %d; priority, fair: 64)", load.DefaultWindow))
 	f.IntVar(&cfg.Preload, "preload", 0, "W2: messages to drain (default: enough for --for)")
 	f.IntVar(&cfg.Count, "count", load.DefaultCount, "delayed: messages")
 	f.Float64Var(&cfg.DueRate, "due-rate", load.DefaultDueRate, "delayed: messages that come due a second")
 	f.Var(newSpan(&cfg.Lead, 0), "lead", "delayed: from the first enqueue until the first is due (default: 5 s and what --count takes at 25,000/s)")
 	f.BoolVar(&kill, "kill-leader", false, "delayed, with --self: kill -9 the leader when half has been received, and start it again")
-	f.Float64Var(&cfg.Capacity, "capacity", load.DefaultCapacity, "priority: messages a second that the consumers can handle together")
+	f.Float64Var(&cfg.Capacity, "capacity", load.DefaultCapacity, "priority, fair: messages a second that the consumers can handle together")
 	f.IntVar(&cfg.Keys, "keys", load.DefaultKeys, "keys: different keys")
 	f.Float64Var(&cfg.Stuck, "stuck", load.DefaultStuck, "keys: per cent of them that are stuck (-1: none)")
-	f.IntVar(&cfg.Rounds, "rounds", load.DefaultRounds, "keys: measured times of each queue, by turns; medians are compared")
+	f.IntVar(&cfg.Rounds, "rounds", load.DefaultRounds, "keys, fair: measured times of each side, by turns")
+	f.IntVar(&cfg.Tenants, "tenants", load.DefaultTenants, "fair: keys in all")
+	f.IntVar(&cfg.Flood, "flood", load.DefaultFlood, "fair: how many of them flood")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		for _, w := range load.Workloads() {
 			if strings.EqualFold(w, args[0]) {
