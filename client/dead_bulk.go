@@ -157,37 +157,65 @@ func (c *Client) EachDead(ctx context.Context, queue string, o DeadOptions, f fu
 	return err
 }
 
-// eachPage walks a listing up to the log time at which it began.
+// deadPage is a page of a listing.
+type deadPage struct {
+	ts   []Task
+	next string // cursor of the page after it; "": there is none
+	at   int64  // T
+	err  error
+}
+
+func (c *Client) deadPage(ctx context.Context, b *wire.DeadList) (p deadPage) {
+	if f := b.Validate(); f != nil {
+		return deadPage{err: errorOf(f)}
+	}
+	p.err = ask(ctx, c, wire.TypeDeadList, b, func(v *wire.Tasks) error {
+		p.ts, p.next, p.at = make([]Task, len(v.Tasks)), v.Next, v.At.Time
+		for i := range v.Tasks {
+			p.ts[i] = *taskOf(&v.Tasks[i])
+		}
+		return nil
+	})
+	return p
+}
+
+// eachPage walks a listing up to the log time at which it began. While f has a page the next one is on its way: cursors are
+// places, which nothing that f does can move.
 func (c *Client) eachPage(ctx context.Context, queue string, o DeadOptions, f func([]Task) (bool, error)) (pages int, err error) {
 	b := o.wire(queue)
+	p := c.deadPage(ctx, b)
+	if p.err != nil {
+		return 0, p.err
+	}
+	if b.Until == 0 {
+		b.Until = max(p.at, b.Since, 1)
+		for len(p.ts) > 0 && p.ts[len(p.ts)-1].EndedAt.UnixMilli() > b.Until {
+			p.ts, p.next = p.ts[:len(p.ts)-1], ""
+		}
+	}
+	ahead := make(chan deadPage, 1)
+	fetching, stop := context.WithCancel(ctx)
+	waiting := false
+	defer func() {
+		stop()
+		if waiting {
+			<-ahead
+		}
+	}()
 	for {
-		if f := b.Validate(); f != nil {
-			return pages, errorOf(f)
-		}
-		var ts []Task
-		var at int64
-		next := ""
-		err := ask(ctx, c, wire.TypeDeadList, b, func(v *wire.Tasks) error {
-			ts, next, at = make([]Task, len(v.Tasks)), v.Next, v.At.Time
-			for i := range v.Tasks {
-				ts[i] = *taskOf(&v.Tasks[i])
-			}
-			return nil
-		})
-		if err != nil {
-			return pages, err
-		}
 		pages++
-		if b.Until == 0 {
-			b.Until = max(at, b.Since, 1)
-			for len(ts) > 0 && ts[len(ts)-1].EndedAt.UnixMilli() > b.Until {
-				ts, next = ts[:len(ts)-1], ""
-			}
+		if waiting = p.next != ""; waiting {
+			b.After = p.next
+			go func() { ahead <- c.deadPage(fetching, b) }()
 		}
-		if on, err := f(ts); err != nil || !on || next == "" {
+		if on, err := f(p.ts); err != nil || !on || !waiting {
 			return pages, err
 		}
-		b.After = next
+		p = <-ahead
+		waiting = false
+		if p.err != nil {
+			return pages, p.err
+		}
 	}
 }
 
