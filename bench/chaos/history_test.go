@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"flag"
@@ -127,6 +128,17 @@ func TestHistory(t *testing.T) {
 	}
 	if err := c.Stop(); err != nil {
 		t.Error(err)
+	}
+	for _, n := range c.Nodes {
+		b, err := os.ReadFile(n.LogFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bad := range []string{"WARNING: DATA RACE", "panic:", "fatal error:"} {
+			if i := bytes.Index(b, []byte(bad)); i >= 0 {
+				t.Errorf("node %s: %s", n.Name, b[i:min(len(b), i+3000)])
+			}
+		}
 	}
 	judgeHistory(t, file, taps, v)
 }

@@ -88,6 +88,8 @@ type queue struct {
 	ready [10]placeHeap // by priority
 	lanes map[string]*lane
 	dedup map[string]first
+
+	leasedAt int64 // T of the last lease
 }
 
 // first is the first enqueue under a dedup key.

@@ -9,7 +9,8 @@ import (
 
 // Config settles what a check demands.
 type Config struct {
-	// Within is how long, in log time, a message may lie ready with idle workers once faults have ended; 0: 10 s.
+	// Within is how long, in log time, a queue may hand nothing out while a message is ready and workers wait, once faults
+	// have ended; 0: 10 s.
 	Within time.Duration
 	// MayBeVacuous leaves out the demand that the run has met what it is about.
 	MayBeVacuous bool

@@ -280,15 +280,18 @@ func (j *judge) lease(e *Effect) {
 	j.change(m, leased)
 }
 
-// waited judges how long a message lay ready once faults had ended.
+// waited judges how long a queue handed nothing out while a message lay ready, once faults had ended and workers did nothing but
+// work. How long one message lay says nothing: with more of them than workers can take at once the last ones wait.
 func (j *judge) waited(m *message, e *Effect) {
+	since := max(m.eligible, m.q.leasedAt)
+	m.q.leasedAt = j.time
 	if j.heal == 0 || j.index <= j.heal || j.drained != 0 && j.index > j.drained {
 		return
 	}
-	since := max(m.eligible, j.times[j.heal])
-	j.r.WaitMillis = max(j.r.WaitMillis, j.time-since)
-	if j.time-since > j.within {
-		j.blame("G7", m, e, "message %s lay ready for %d ms after faults had ended, want at most %d", m.id, j.time-since, j.within)
+	took := j.time - max(since, j.timeAt(j.heal))
+	j.r.WaitMillis = max(j.r.WaitMillis, took)
+	if took > j.within {
+		j.blame("G7", m, e, "message %s was ready, and for %d ms the queue handed nothing out after faults had ended, want at most %d", m.id, took, j.within)
 	}
 }
 

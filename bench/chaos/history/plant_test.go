@@ -443,7 +443,7 @@ var plants = []plant{
 		p.h.Events = slices.DeleteFunc(p.h.Events, func(e Event) bool { return e.Note == Drained })
 		return len(p.h.Events) < n
 	}},
-	{"a message lies ready too long after the faults", []string{"G7"}, func(p *planter) bool {
+	{"a queue with a ready message stands still after the faults", []string{"G7"}, func(p *planter) bool {
 		// Everything from some lease on happens an hour later, which only this guarantee minds where nothing else waits.
 		var healed uint64
 		for i := range p.h.Events {

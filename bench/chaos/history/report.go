@@ -53,7 +53,7 @@ type Report struct {
 	Effects    int
 	Operations int   // calls that have ended
 	Kills      int   // of nodes that led
-	WaitMillis int64 // the longest that a message lay ready after the faults had ended, in T
+	WaitMillis int64 // the longest in T that a queue handed nothing out though it could, after the faults had ended
 	Silence    int64 // µs; the longest time in which nothing succeeded, by the clients' clock
 }
 
@@ -132,7 +132,7 @@ func (r *Report) Err() error {
 func (r *Report) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d operations, %d events, %d effects of the log, %d kills of the leader\n"+
-		"nothing succeeded for %d ms at most; longest wait of a message after the faults %d ms\n",
+		"nothing succeeded for %d ms at most; after the faults a queue handed out what was ready within %d ms\n",
 		r.Operations, r.Events, r.Effects, r.Kills, r.Silence/1000, r.WaitMillis)
 	for _, name := range slices.Sorted(maps.Keys(r.Modes)) {
 		m := r.Modes[name]
