@@ -171,7 +171,7 @@ func (s *State) unlease(q *queue, slot int32, end leaseEnd) {
 	if q.meta.keyed {
 		s.keyOut(q, s.keyText(s.messages.Get(slot)), -1)
 	}
-	if q.meta.options.MaxInFlight != 0 && s.leasable(q) > 0 {
+	if q.meta.options.MaxInFlight != 0 && s.unhurried(q) > 0 {
 		s.tellReady(q)
 	}
 }

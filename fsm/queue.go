@@ -282,7 +282,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	}
 	s.countOrdered(q.meta, -1)
 	s.countOrdered(meta, 1)
-	before := s.leasable(q)
+	before, was := s.unhurried(q), q.meta.rate
 	s.nameDead(q.meta.options.DeadLetterQueue, -1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
 	dropped, drops := q.meta.options.Overflow == OverflowDropOldest, meta.options.Overflow == OverflowDropOldest
@@ -296,7 +296,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	case dropped && !drops:
 		s.shelterAll(q)
 	}
-	if s.leasable(q) > before {
+	if n := s.unhurried(q); n > before || n > 0 && q.meta.rate != was {
 		s.tellReady(q)
 	}
 	s.clockFix(clockDead, q)

@@ -188,3 +188,45 @@ func TestRateOfQueuesApart(t *testing.T) {
 	}
 	r.everywhere()
 }
+
+// TestRateTellsWhatItHolds is that the leader hears of messages that only the rate holds back: it looks when that lets them out,
+// but only at queues it has heard of.
+func TestRateTellsWhatItHolds(t *testing.T) {
+	slow := QueueOptions{RateMilli: 100, Burst: 1} // one in ten seconds
+	with := func(change func(o *QueueOptions)) Op {
+		o := slow
+		change(&o)
+		return &SetQueue{Name: []byte("q"), Options: o}
+	}
+	for _, c := range []struct {
+		name  string
+		first func(o *QueueOptions)
+		then  func(tok Token) Op
+	}{
+		{"a slot is free", func(o *QueueOptions) { o.MaxInFlight = 1 }, func(tok Token) Op { return &Ack{Token: tok} }},
+		{"there are more slots", func(o *QueueOptions) { o.MaxInFlight = 1 }, func(Token) Op {
+			return with(func(o *QueueOptions) { o.MaxInFlight = 2 })
+		}},
+		{"no longer paused", func(*QueueOptions) {}, func(Token) Op { return with(func(*QueueOptions) {}) }},
+		{"a faster rate, not at once", func(*QueueOptions) {}, func(Token) Op {
+			return with(func(o *QueueOptions) { o.RateMilli = 500 })
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			o := slow
+			c.first(&o)
+			r.ok(&CreateQueue{Name: []byte("q"), Options: o})
+			r.put(text("a"))
+			r.put(text("b"))
+			tok := r.lease1()
+			if c.name == "no longer paused" {
+				r.ok(with(func(o *QueueOptions) { o.Paused = true }))
+			}
+			r.ok(c.then(tok))
+			must(t, "leasable now", r.s.Ready(1), 0)
+			must(t, "queues told", len(r.fx.Ready), 1)
+			must(t, "there is a time", r.s.Outlook(1, r.now).Next > r.now, true)
+		})
+	}
+}

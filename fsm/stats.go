@@ -104,17 +104,31 @@ func (s *State) grantable(q *queue) int64 {
 
 // allowedAt is how many of n messages the limits of a queue as a whole let out when T is at.
 func (s *State) allowedAt(q *queue, n, at int64) int64 {
+	n = s.slots(q, n)
+	if q.meta.options.RateMilli != 0 {
+		n = min(n, q.meta.rate.room(s.tallies.Get(q.slot).tat, at))
+	}
+	return n
+}
+
+// unhurried is how many messages of a queue could be leased now but for rates: what the leader has to know of, since it waits for
+// rates by itself (Outlook).
+func (s *State) unhurried(q *queue) int64 {
+	return s.slots(q, s.tallies.Get(q.slot).ready-q.blocked)
+}
+
+// slots is how many of n messages may be out in addition.
+func (s *State) slots(q *queue, n int64) int64 {
 	t, o := s.tallies.Get(q.slot), &q.meta.options
-	if o.Paused {
+	switch {
+	case o.Paused:
 		return 0
-	}
-	if o.Delivery == DeliverAtMostOnce { // each frees those that wait behind it, and nothing is ever out
-		n = t.ready
-	} else if o.MaxInFlight != 0 {
+	case o.Delivery == DeliverAtMostOnce: // nothing is ever out
+		if !q.meta.keyed { // each frees those that wait behind it
+			n = t.ready
+		}
+	case o.MaxInFlight != 0:
 		n = max(0, min(n, o.MaxInFlight-t.leased))
-	}
-	if o.RateMilli != 0 {
-		n = min(n, q.meta.rate.room(t.tat, at))
 	}
 	return n
 }
