@@ -92,16 +92,27 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 	}
 	y := newMessage(q, x)
-	if o := m.first(q.deep(), q.large(y.size()), m.full(q)); o.Code != fsm.OK {
+	room := m.first(q.deep(), q.large(y.size()))
+	if o := m.first(room, m.full(q)); o.Code != fsm.OK && (q.options.Overflow == fsm.OverflowReject || m.full(q).Code != fsm.OK) {
 		return o
 	}
+	before := len(m.doomed)
+	if room.Code != fsm.OK && !m.doom(q, y.size()) {
+		return room
+	}
+	dedup := fsm.Outcome{}
 	if x.HasDedup && int64(len(q.dedup)) >= q.options.DedupMaxKeys {
-		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
+		dedup = fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDedup, Limit: q.options.DedupMaxKeys}
 	}
-	if o := m.checkHook(x); o.Code != fsm.OK {
+	if o := m.first(dedup, m.checkHook(x)); o.Code != fsm.OK {
+		m.spare(before) // what is refused drops nothing
 		return o
 	}
-	return fsm.Outcome{ID: m.accept(q, x, y)}
+	o := fsm.Outcome{ID: m.accept(q, x, y)}
+	if y.link = m.chaining; !m.chaining {
+		m.dropDoomed()
+	}
+	return o
 }
 
 // accept adds a message that nothing keeps out any more.

@@ -48,19 +48,35 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 			m.seeLimit(q)
 			break
 		}
-		x := q.firstReady()
-		m.seeOrder(q, x)
-		if x == nil || o.LeaseCount > 0 && size+int64(len(x.body)) > most {
+		if q.rate().tokens(q.tat, m.t) == 0 {
+			m.sometimes("limit: the rate")
 			break
 		}
-		size += int64(len(x.body))
+		x := q.firstReady()
+		m.seeOrder(q, x)
+		if x == nil {
+			break
+		}
+		load := int64(len(x.body))
+		if q.options.Delivery == fsm.DeliverAtMostOnce { // what does not fit into a frame could not be given back
+			load = x.size()
+		}
+		if o.LeaseCount > 0 && size+load > most {
+			break
+		}
+		size += load
 		x.state, x.end = fsm.StateLeased, leaseLive
 		x.lease = m.newID()
 		x.attempts++
 		x.worker, x.consumer = string(op.Worker), op.Consumer
 		x.leasedAt, x.leasedLease = m.t, m.leaseNow()
 		x.deadline = m.deadline(x, length)
-		m.handOut(x)
+		q.tat = q.rate().take(q.tat, m.t)
+		if q.options.Delivery == fsm.DeliverAtMostOnce {
+			m.handOver(q, x)
+		} else {
+			m.handOut(x)
+		}
 		o.LeaseCount++
 	}
 	return o

@@ -17,6 +17,17 @@ func checkLimits(o fsm.QueueOptions) fsm.Field {
 	return fsm.FieldNone
 }
 
+// checkModes judges the options that came with rates and modes; FieldNone is fine.
+func checkModes(o fsm.QueueOptions) fsm.Field {
+	switch {
+	case o.Overflow > fsm.OverflowDropOldest:
+		return fsm.FieldOverflow
+	case o.Delivery > fsm.DeliverAtMostOnce:
+		return fsm.FieldDelivery
+	}
+	return checkRate(o.RateMilli, o.Burst, fsm.FieldRate, fsm.FieldBurst)
+}
+
 // uvarint is how many bytes a number takes, seven bits in each.
 func uvarint(v int64) (n int64) {
 	for n = 1; v >= 128; v >>= 7 {
@@ -81,14 +92,26 @@ func retrySize(p fsm.RetryPolicy) int {
 // bytes is what a queue's live messages count.
 func (q *queue) bytes() (n int64) {
 	for _, x := range q.messages {
-		n += x.size()
+		if !x.doomed {
+			n += x.size()
+		}
+	}
+	return n
+}
+
+// live counts a queue's messages, but for those that are to make room.
+func (q *queue) live() (n int64) {
+	for _, x := range q.messages {
+		if !x.doomed {
+			n++
+		}
 	}
 	return n
 }
 
 // deep says whether max_depth keeps another message out.
 func (q *queue) deep() fsm.Outcome {
-	if most := q.options.MaxDepth; most > 0 && int64(len(q.messages)) >= most {
+	if most := q.options.MaxDepth; most > 0 && q.live() >= most {
 		return fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDepth, Limit: most}
 	}
 	return fsm.Outcome{}
@@ -116,6 +139,16 @@ func (m *Model) first(list ...fsm.Outcome) (first fsm.Outcome) {
 	return first
 }
 
+// asRight says whether a refusal of one field has once been as right as that of another.
+func (m *Model) asRight(a, b fsm.Field) bool {
+	for pair := range m.instead {
+		if pair[0].Field == a && pair[1].Field == b {
+			return true
+		}
+	}
+	return false
+}
+
 // out counts a queue's messages that are leased.
 func (q *queue) out() (n int64) {
 	for _, x := range q.messages {
@@ -131,7 +164,7 @@ func (q *queue) slots() int64 {
 	switch {
 	case q.options.Paused:
 		return 0
-	case q.options.MaxInFlight == 0:
+	case q.options.MaxInFlight == 0 || q.options.Delivery == fsm.DeliverAtMostOnce:
 		return 1 << 40
 	}
 	return max(0, q.options.MaxInFlight-q.out())
@@ -183,11 +216,26 @@ func (m *Model) servable() map[servable]bool {
 	return set
 }
 
+// servable counts the messages that could go, one after the other, in one lease: where nothing stays out, those too that
+// wait behind one that goes.
+func (q *queue) servable() int64 {
+	if q.options.Delivery == fsm.DeliverAtLeastOnce {
+		return int64(len(q.unblocked()))
+	}
+	n := int64(0)
+	for _, x := range q.messages {
+		if x.state == fsm.StateReady {
+			n++
+		}
+	}
+	return n
+}
+
 // Leasable counts the messages of a queue that a lease would hand out now.
 func (m *Model) Leasable(name string) int64 {
 	q := m.queue(name)
 	if q == nil {
 		return 0
 	}
-	return min(q.slots(), int64(len(q.unblocked())))
+	return min(q.slots(), q.servable(), q.rate().tokens(q.tat, m.t))
 }

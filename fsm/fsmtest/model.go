@@ -57,6 +57,9 @@ type Model struct {
 	op       int32
 	recorded []*queue                // queues in which results were recorded
 	complete []*msgBatch             // by the step in hand
+	doomed   []*message              // to die when what they make room for is in
+	chaining bool                    // an ack's list is being enqueued
+	parked   []fsm.Delivery          // what was delivered at most once
 	instead  map[[2]fsm.Outcome]bool // refusals that would have been as right as the one given
 	seen     *Coverage               // over all entries; no part of the state
 }
@@ -66,6 +69,7 @@ type queue struct {
 	name     string
 	number   uint64 // never given twice
 	options  fsm.QueueOptions
+	tat      int64      // ns of log time at which the next delivery is due in theory
 	messages []*message // live ones, in order of enqueue
 	dead     []*message // dead letters, in order of death
 	records  []*record  // results and tombstones, in order of recording
@@ -78,7 +82,7 @@ type Counters struct {
 	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, DeadDropped, TombstonesDropped int64
 	Cancelled, Rescheduled                                                                       int64
 	DiedByReason                                                                                 [6]int64
-	LeaseMillisSum, MovedOut, MovedIn, Stayed                                                    int64
+	LeaseMillisSum, MovedOut, MovedIn, Stayed, Overflowed                                        int64
 }
 
 // leaseEnd says how the last lease of a message ended.
@@ -136,6 +140,8 @@ type message struct {
 	reason   fsm.DeadReason
 	failedAt int64
 	stay     fsm.StayReason // why it was not moved to the queue's dead-letter queue
+	doomed   bool           // it dies to make room, in this operation
+	link     bool           // it came with the ack in hand
 	moved    *move          // of one that was moved here when it died elsewhere
 	over     bool           // its retention had passed when the queue's options changed
 }
@@ -153,6 +159,7 @@ type record struct {
 	pushed    bool // by push_result, not by an ack
 	cancelled bool
 	duplicate bool // acked when the task had a pushed result of another message id
+	taken     bool // done when it was leased
 	closed    bool // an acked message that had been moved here: its token is all that is known of it
 
 	kind, contentType, worker string
@@ -193,7 +200,7 @@ func (m *Model) leaseNow() int64 { return m.t - m.shift }
 // unused), Ended, More. The answer is the caller's to keep.
 func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.index = index
-	m.offset, m.recorded = 0, nil
+	m.offset, m.recorded, m.parked = 0, nil, nil
 	m.fx = &fsm.Effects{Index: index}
 
 	t := max(m.t, e.Now)
@@ -244,7 +251,7 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 			return m.enqueue(string(op.Queue), op.AutoCreate, &op.Messages[i])
 		})
 	case *fsm.Lease:
-		return m.requested(op.Request, 1, &op.Consumer, func(int) fsm.Outcome { return m.leaseOut(op) })
+		return m.requested(op.Request, 1, op, func(int) fsm.Outcome { return m.leaseOut(op) })
 	case *fsm.Ack:
 		return one(m.ack(op))
 	case *fsm.Nack:
@@ -344,7 +351,7 @@ func (m *Model) bootstrap(op *fsm.Bootstrap) fsm.Outcome {
 // clone copies the state, so that an operation that must be all or nothing can be tried.
 func (m *Model) clone() *Model {
 	c := *m
-	c.queues = nil
+	c.queues, c.doomed = nil, nil
 	for _, q := range m.queues {
 		qc := *q
 		qc.messages, qc.dead, qc.records, qc.dedup = nil, nil, nil, nil

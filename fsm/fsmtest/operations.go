@@ -202,6 +202,7 @@ func (g *Generator) lease() *fsm.Lease {
 	if g.chance(5) {
 		o.Worker = g.text(256)
 	}
+	o.Waits = g.chance(20)
 	if g.chance(15) {
 		o.MaxBytes = pick[int64](g, 0, 1, 2, 32, 64, 4000, maxLeaseBytes+1)
 	}

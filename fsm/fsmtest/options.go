@@ -39,7 +39,7 @@ func (g *Generator) setOptions(name string) fsm.QueueOptions {
 // changeOption draws one option anew.
 func (g *Generator) changeOption(o *fsm.QueueOptions) {
 	from := g.options()
-	switch g.rng.IntN(15) {
+	switch g.rng.IntN(18) {
 	case 0:
 		o.LeaseMillis, o.Retry = from.LeaseMillis, from.Retry
 	case 1:
@@ -70,6 +70,12 @@ func (g *Generator) changeOption(o *fsm.QueueOptions) {
 		o.Paused = !o.Paused
 	case 13:
 		o.Paused = false
+	case 15:
+		o.Overflow = from.Overflow
+	case 16:
+		o.Delivery = from.Delivery
+	case 17:
+		o.RateMilli, o.Burst = from.RateMilli, from.Burst
 	case 14:
 		o.DeadLetterQueue = from.DeadLetterQueue
 	}
@@ -100,6 +106,16 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 		o.MaxAgeMillis = pick(g, 1, 2, 1000, 5000, 60_000, maxDelay)
 	}
 	o.Paused = g.chance(6)
+	if g.chance(35) {
+		o.Overflow = fsm.OverflowDropOldest
+	}
+	if g.chance(8) {
+		o.Delivery = fsm.DeliverAtMostOnce
+	}
+	if g.chance(20) {
+		o.RateMilli = pick[int64](g, 1, 100, 333, 1000, 2500, 100_000, 1_000_000_000)
+		o.Burst = pick[int64](g, 0, 0, 1, 2, 3, 1_000_000)
+	}
 	if g.letters && g.chance(60) {
 		o.DeadLetterQueue = pick(g, "dlq", "dlq", pick(g, g.queues...), "missing")
 	}
@@ -107,7 +123,7 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 
 // spoilOptions puts one option beyond its range.
 func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
-	switch g.rng.IntN(16) {
+	switch g.rng.IntN(20) {
 	case 0:
 		o.LeaseMillis = pick(g, minLease-1, maxLease+1, -1)
 	case 1:
@@ -132,6 +148,16 @@ func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
 		o.Ordering = fsm.OrderPerKey + 1
 	case 11, 13, 14, 15:
 		o.DeadLetterQueue = pick(g, "-x", "a b")
+	case 16:
+		o.Overflow = fsm.OverflowDropOldest + 1
+	case 17:
+		o.Delivery = fsm.DeliverAtMostOnce + 1
+	case 18:
+		o.RateMilli = pick[int64](g, -1, 1_000_000_001)
+	case 19:
+		if o.Burst = 1; o.RateMilli > 0 {
+			o.Burst = pick[int64](g, -1, 1_000_001)
+		}
 	case 12:
 		o.DedupMaxKeys = pick[int64](g, -1, 10_000_001)
 	}

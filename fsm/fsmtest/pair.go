@@ -103,6 +103,9 @@ func (p *Pair) compareEffects(e fsm.Entry, want, got *fsm.Effects) error {
 func (p *Pair) compareDeliveries() error {
 	for _, l := range p.fx.Leases {
 		want, live := p.Model.Delivery(l.Token)
+		if l.Once {
+			want, live = p.Model.Handed(l.Token)
+		}
 		var got fsm.Delivery
 		ok := p.State.Deliver(l, &got)
 		if live != ok {

@@ -51,7 +51,7 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 	s.Duplicates, s.Redriven, s.DeadDropped, s.TombstonesDropped = c.Duplicates, c.Redriven, c.DeadDropped, c.TombstonesDropped
 	s.Cancelled, s.Rescheduled = c.Cancelled, c.Rescheduled
 	s.DiedByReason, s.LeaseMillisSum = c.DiedByReason, c.LeaseMillisSum
-	s.MovedOut, s.MovedIn, s.Stayed = c.MovedOut, c.MovedIn, c.Stayed
+	s.MovedOut, s.MovedIn, s.Stayed, s.Overflowed = c.MovedOut, c.MovedIn, c.Stayed, c.Overflowed
 	return s, true
 }
 
@@ -332,15 +332,20 @@ func (m *Model) Delivery(t fsm.Token) (d fsm.Delivery, ok bool) {
 			if x.state != fsm.StateLeased || x.token() != t {
 				continue
 			}
-			return fsm.Delivery{
-				Token: t, Attempt: x.attempts, LeaseLeft: max(0, x.deadline-m.leaseNow()), Deadline: x.deadline + m.shift,
-				Queue: q.name, TaskID: []byte(x.task), Kind: []byte(x.kind), ContentType: []byte(x.contentType),
-				Headers: x.headers, Body: x.body, Key: []byte(x.key), Priority: x.priority, EnqueuedAt: x.enqueuedAt,
-				TimeoutMillis: x.timeout, Redrives: x.redrives,
-			}, true
+			return m.delivery(q, x), true
 		}
 	}
 	return d, false
+}
+
+// delivery is a leased message as its worker gets it.
+func (m *Model) delivery(q *queue, x *message) fsm.Delivery {
+	return fsm.Delivery{
+		Token: x.token(), Attempt: x.attempts, LeaseLeft: max(0, x.deadline-m.leaseNow()), Deadline: x.deadline + m.shift,
+		Queue: q.name, TaskID: []byte(x.task), Kind: []byte(x.kind), ContentType: []byte(x.contentType),
+		Headers: x.headers, Body: x.body, Key: []byte(x.key), Priority: x.priority, EnqueuedAt: x.enqueuedAt,
+		TimeoutMillis: x.timeout, Redrives: x.redrives,
+	}
 }
 
 // ConsumerLeases lists a consumer's live leases, oldest first.

@@ -80,7 +80,7 @@ func checkOptions(name string, o fsm.QueueOptions) fsm.Field {
 	if o.DeadLetterQueue == name {
 		return fsm.FieldDeadLetterQueue
 	}
-	return fsm.FieldNone
+	return checkModes(o)
 }
 
 func refuse(code fsm.Code, field fsm.Field) fsm.Outcome { return fsm.Outcome{Code: code, Field: field} }
@@ -130,7 +130,11 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 	if o.Ordering != q.options.Ordering && len(q.messages) > 0 {
 		return refuse(fsm.FailedPrecondition, fsm.FieldOrdering)
 	}
+	if o.Delivery != q.options.Delivery && len(q.messages) > 0 {
+		return refuse(fsm.FailedPrecondition, fsm.FieldDelivery)
+	}
 	m.seeOptions(q, &o)
+	q.tat = newBucket(o.RateMilli, o.Burst).cut(q.tat, m.t)
 	for _, x := range q.dead {
 		x.over = m.deadEnded(q, x) // a longer retention brings nothing back
 	}

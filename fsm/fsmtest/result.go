@@ -53,6 +53,18 @@ func checkResult(r fsm.Result) fsm.Field {
 }
 
 func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
+	o := m.finish(op)
+	for _, q := range m.queues {
+		for _, x := range q.messages {
+			x.link = false
+		}
+	}
+	m.dropDoomed()
+	return o
+}
+
+// finish ends a task with success.
+func (m *Model) finish(op *fsm.Ack) fsm.Outcome {
 	h, o := m.lookUp(op.Token)
 	if o.Code != fsm.OK {
 		return o
@@ -125,6 +137,10 @@ func (m *Model) ackAgain(q *queue, r *record, op *fsm.Ack) fsm.Outcome {
 		}
 		return o
 	}
+	if r.taken && !op.HasResult && len(op.Then) > 0 { // it was done without them
+		m.sometimes("ack: with a chain, of what was delivered at most once")
+		return refuse(fsm.FailedPrecondition, fsm.FieldThen)
+	}
 	if r.pushed {
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
@@ -145,6 +161,7 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 		return fsm.Outcome{}
 	}
 	try := m.clone()
+	try.chaining = true
 	for i := range op.Then {
 		t := &op.Then[i]
 		o := try.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message)
@@ -168,10 +185,12 @@ func (m *Model) then(op *fsm.Ack) fsm.Outcome {
 		}
 		return o
 	}
+	m.chaining = true
 	for i := range op.Then {
 		t := &op.Then[i]
 		m.enqueue(string(t.Queue), op.ThenAutoCreate, &t.Message)
 	}
+	m.chaining = false
 	return fsm.Outcome{}
 }
 

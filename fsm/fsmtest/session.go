@@ -56,15 +56,13 @@ func (m *Model) touchSession(id fsm.ID) fsm.Outcome {
 	return fsm.Outcome{}
 }
 
-// requested runs n numbered parts of an operation, or answers them from memory. consumer is the one
-// of a lease, and nil for all others. That a client uses a number again for an operation of another kind is not
+// requested runs n numbered parts of an operation, or answers them from memory. lease is nil for all others. That a client uses a number again for an operation of another kind is not
 // foreseen.
-func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func(i int) fsm.Outcome) []fsm.Outcome {
+func (m *Model) requested(r fsm.Request, n int, lease *fsm.Lease, run func(i int) fsm.Outcome) []fsm.Outcome {
 	var out []fsm.Outcome
 	if r.Session.IsZero() {
 		for i := 0; i < n; i++ {
 			out = append(out, run(i))
-			m.callbacks()
 		}
 		return out
 	}
@@ -95,12 +93,11 @@ func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func
 			continue
 		}
 		if was, ok := s.outcomes[number]; ok {
-			out = append(out, m.again(was, consumer))
+			out = append(out, m.again(was, lease))
 			continue
 		}
 		before := m.offset
 		o := run(i)
-		m.callbacks()
 		was := remembered{outcome: o}
 		if o.HasResult {
 			was.outcome.Task = o.ID // an outcome is remembered with one id, which finds the result too
@@ -109,21 +106,25 @@ func (m *Model) requested(r fsm.Request, n int, consumer *fsm.Consumer, run func
 			was.first = fsm.MakeID(m.epoch, m.group, m.index, before)
 			was.leaseTotal = o.LeaseCount
 		}
-		s.outcomes[number] = was
+		if lease != nil && lease.Waits && o.Code == fsm.OK && o.LeaseCount == 0 {
+			m.sometimes("lease: one that waits finds nothing")
+		} else {
+			s.outcomes[number] = was
+		}
 		out = append(out, o)
 	}
 	return out
 }
 
 // again answers a repeated request with its first outcome; the tokens of a lease are those that still live.
-func (m *Model) again(was remembered, consumer *fsm.Consumer) fsm.Outcome {
+func (m *Model) again(was remembered, lease *fsm.Lease) fsm.Outcome {
 	o := was.outcome
 	o.LeaseFrom, o.LeaseCount = int32(len(m.fx.Leases)), 0
 	for i := range uint64(was.leaseTotal) {
 		position := fsm.ID{Hi: was.first.Hi, Lo: was.first.Lo + i}
 		for _, q := range m.queues {
 			for _, x := range q.messages {
-				if x.state == fsm.StateLeased && x.lease == position && x.consumer == *consumer && !x.cancelled {
+				if x.state == fsm.StateLeased && x.lease == position && x.consumer == lease.Consumer && !x.cancelled {
 					m.handOut(x)
 					o.LeaseCount++
 				}
