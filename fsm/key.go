@@ -165,6 +165,9 @@ func (s *State) judge(q *queue, ki int32) {
 	was := k.state
 	want, until := s.verdict(q, k)
 	s.setKey(q, ki, want, until)
+	if want == keyHeld && (was == keyIdle || was == keyFull) {
+		s.tellReady(q) // the leader waits for rates by itself, where it knows of something
+	}
 	if (was == keyOpen) == (want == keyOpen) {
 		return
 	}

@@ -296,7 +296,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 	case dropped && !drops:
 		s.shelterAll(q)
 	}
-	if n := s.unhurried(q); n > before || n > 0 && q.meta.rate != was {
+	if n := s.unhurried(q); n > before || n > 0 && (q.meta.rate != was || q.meta.keyed) {
 		s.tellReady(q)
 	}
 	s.clockFix(clockDead, q)

@@ -207,6 +207,9 @@ func TestRateTellsWhatItHolds(t *testing.T) {
 		{"there are more slots", func(o *QueueOptions) { o.MaxInFlight = 1 }, func(Token) Op {
 			return with(func(o *QueueOptions) { o.MaxInFlight = 2 })
 		}},
+		{"a key's slot is free, its rate is not", func(o *QueueOptions) {
+			o.RateMilli, o.Burst, o.RatePerKeyMilli, o.BurstPerKey, o.MaxInFlightPerKey = 0, 0, 100, 1, 1
+		}, func(tok Token) Op { return &Ack{Token: tok} }},
 		{"no longer paused", func(*QueueOptions) {}, func(Token) Op { return with(func(*QueueOptions) {}) }},
 		{"a faster rate, not at once", func(*QueueOptions) {}, func(Token) Op {
 			return with(func(o *QueueOptions) { o.RateMilli = 500 })
@@ -217,8 +220,11 @@ func TestRateTellsWhatItHolds(t *testing.T) {
 			o := slow
 			c.first(&o)
 			r.ok(&CreateQueue{Name: []byte("q"), Options: o})
-			r.put(text("a"))
-			r.put(text("b"))
+			for _, body := range []string{"a", "b"} {
+				m := text(body)
+				m.Key = []byte("k")
+				r.put(m)
+			}
 			tok := r.lease1()
 			if c.name == "no longer paused" {
 				r.ok(with(func(o *QueueOptions) { o.Paused = true }))
