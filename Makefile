@@ -50,9 +50,9 @@ bench: build ## workloads W1 to W5 against three nodes started for it: SIZE= byt
 	@for w in W1 W2 W3 W4 W5; do bin/quorate bench $$w --self 3 --size $(SIZE) --for $(FOR) --repeat 3 || exit 1; done
 
 peers: FOR := 10s
-peers: ## Quorate against NATS JetStream, RabbitMQ and Redis Streams, which are installed for it: REPEAT= times, FOR= each
+peers: ## Quorate against NATS JetStream, RabbitMQ and Redis Streams, which are installed for it: REPEAT= times, FOR= each, WITHIN= in all
 	@scripts/setup-peers
-	@cd bench/peers && go run . --for $(FOR) --repeat $(REPEAT) --size $(SIZE) --readme ../../README.md
+	@cd bench/peers && go run . --for $(FOR) --repeat $(REPEAT) --size $(SIZE) $(if $(WITHIN),--within $(WITHIN)) --readme ../../README.md
 
 fuzz: ## each fuzz target for FOR=
 	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

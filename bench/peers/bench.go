@@ -40,20 +40,42 @@ type bench struct {
 	report *report
 	log    io.Writer
 	runs   int
+	round  time.Duration // the longest repeat, W7 aside
+	long   time.Duration // of W7 in this repeat
 }
 
 // all measures every system, again and again: each repeat starts with another one, so that what drifts on the machine
-// does not always meet the same.
-func (b *bench) all(ctx context.Context, systems []system) error {
+// does not always meet the same. A run that is interrupted, or that would take longer than it may, ends with the repeats
+// that are whole, if there are any: then the report says so, and cut why.
+func (b *bench) all(ctx context.Context, systems []system) (cut, err error) {
+	begun := time.Now()
 	for repeat := range b.o.repeat {
+		from := time.Now()
+		if b.o.within > 0 && repeat > 0 && from.Sub(begun)+b.round > b.o.within {
+			return b.cut(repeat, fmt.Errorf("another repeat takes %s and would exceed --within %s", b.round.Round(time.Second), b.o.within)), nil
+		}
+		whole := len(b.report.Measurements)
+		b.long = 0
 		for i := range systems {
 			s := systems[(repeat+i)%len(systems)]
 			if err := b.system(ctx, s, repeat); err != nil {
-				return err
+				if ctx.Err() == nil || repeat == 0 {
+					return nil, err
+				}
+				b.report.Measurements = b.report.Measurements[:whole]
+				return b.cut(repeat, err), nil
 			}
 		}
+		b.round = max(b.round, time.Since(from)-b.long)
 	}
-	return nil
+	return nil, nil
+}
+
+// cut notes that a run ended after fewer repeats than it was to have.
+func (b *bench) cut(repeats int, why error) error {
+	err := fmt.Errorf("cut short after %d of %d repeats: %w", repeats, b.o.repeat, why)
+	b.report.Repeat, b.report.CutShort = repeats, err.Error()
+	return err
 }
 
 // system measures one system once, W1 to W6 with one set of servers and W7 with another. An error means that the run is
@@ -87,10 +109,14 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 	}
 	if slices.Contains(b.o.workloads, w7) && repeat < b.o.queuedFor {
 		m := &measurement{System: s.name, Workload: w7, Repeat: repeat + 1}
+		from := time.Now()
 		err := b.with(ctx, s, func(t target) error {
 			b.measure(ctx, b.within.queued, t, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
 			return context.Cause(ctx)
 		})
+		if repeat+1 >= b.o.queuedFor {
+			b.long += time.Since(from) // it is not measured in the next repeat
+		}
 		if err := b.given(ctx, err, m); err != nil {
 			return err
 		}

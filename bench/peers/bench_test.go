@@ -33,7 +33,7 @@ func TestEveryWorkloadOfASoundSystem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, allWorkloads...)
 	var f *fake
-	if err := b.all(context.Background(), []system{fakeSystem("sound", &f, nil)}); err != nil {
+	if _, err := b.all(context.Background(), []system{fakeSystem("sound", &f, nil)}); err != nil {
 		t.Fatal(err)
 	}
 	clean(t, b, f)
@@ -86,7 +86,7 @@ func TestFaultsAreFound(t *testing.T) {
 			b.within.back = time.Second
 			b.within.start = time.Second
 			var f *fake
-			if err := b.all(context.Background(), []system{fakeSystem("bad", &f, c.change)}); err != nil {
+			if _, err := b.all(context.Background(), []system{fakeSystem("bad", &f, c.change)}); err != nil {
 				t.Fatal(err)
 			}
 			clean(t, b, f)
@@ -178,7 +178,7 @@ func TestOrder(t *testing.T) {
 	b.o.duration, b.o.warmUp, b.o.repeat = 10*time.Millisecond, 0, 3
 	bad := fakeSystem("b", nil, nil)
 	bad.make = func(*env, string) (target, error) { return nil, errors.New("no such file") }
-	if err := b.all(context.Background(), []system{fakeSystem("a", nil, nil), bad, fakeSystem("c", nil, nil)}); err != nil {
+	if _, err := b.all(context.Background(), []system{fakeSystem("a", nil, nil), bad, fakeSystem("c", nil, nil)}); err != nil {
 		t.Fatal(err)
 	}
 	var got []string
@@ -215,10 +215,48 @@ func TestInterrupt(t *testing.T) {
 			return nil
 		})
 	}()
-	if err := b.all(ctx, []system{s}); !errors.Is(err, context.Canceled) {
+	if _, err := b.all(ctx, []system{s}); !errors.Is(err, context.Canceled) {
 		t.Errorf("the run ended with %v", err)
 	}
 	clean(t, b, last.Load())
+}
+
+// TestCutShort interrupts a run in its second repeat, and has another that may not take long: what is whole is kept.
+func TestCutShort(t *testing.T) {
+	t.Parallel()
+	short := func(t *testing.T) *bench {
+		b := newBench(t, load.W5)
+		b.o.duration, b.o.warmUp, b.o.repeat, b.report.Repeat = 10*time.Millisecond, 0, 3, 3
+		return b
+	}
+	check := func(t *testing.T, b *bench, cut, err error, want string) {
+		t.Helper()
+		if err != nil || cut == nil || !strings.Contains(cut.Error(), want) || b.report.CutShort != cut.Error() {
+			t.Errorf("cut %v (report: %q), error %v; want %q", cut, b.report.CutShort, err, want)
+		}
+		if n := len(b.report.Measurements); n != 2 || b.report.Repeat != 1 || b.report.faults() != 0 {
+			t.Errorf("%d measurements of %d repeats, %d faults; 2 of 1 and none expected", n, b.report.Repeat, b.report.faults())
+		}
+	}
+	t.Run("interrupted", func(t *testing.T) {
+		b := short(t)
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		starts := 0
+		s := fakeSystem("a", nil, func(*fake) {
+			if starts++; starts == 2 {
+				cancel()
+			}
+		})
+		cut, err := b.all(ctx, []system{s, fakeSystem("b", nil, nil)})
+		check(t, b, cut, err, "cut short after 1 of 3 repeats: ")
+	})
+	t.Run("too long", func(t *testing.T) {
+		b := short(t)
+		b.o.within = time.Millisecond
+		cut, err := b.all(context.Background(), []system{fakeSystem("a", nil, nil), fakeSystem("b", nil, nil)})
+		check(t, b, cut, err, "would exceed --within 1ms")
+	})
 }
 
 // TestStuck has a system that never answers some call: the workload's time ends it, and the next one is told.
@@ -227,7 +265,7 @@ func TestStuck(t *testing.T) {
 	b := newBench(t, load.W5, load.W1)
 	b.o.duration, b.within.workload = 50*time.Millisecond, 200*time.Millisecond
 	var f *fake
-	err := b.all(context.Background(), []system{fakeSystem("stuck", &f, func(f *fake) {
+	_, err := b.all(context.Background(), []system{fakeSystem("stuck", &f, func(f *fake) {
 		f.down = func() error {
 			for f.total() > 20 && f.ps[0].Running() { // a socket of a living server that never sends
 				if err := pause(context.Background(), time.Millisecond); err != nil {

@@ -58,8 +58,9 @@
 // # Bounds
 //
 // Every start, workload, check and call has its time; a system that exceeds it has a fault, and the run goes on with the
-// next. Processes are ended by their id and die with this one; the folder is removed at the end, on errors and on
-// interrupts too.
+// next. Its servers are killed then, so that no call waits for them. Processes are ended by their id and die with this one;
+// the folder is removed at the end, on errors and on interrupts too. A run that is interrupted, or that --within does not
+// let begin another repeat, reports the repeats that are whole and says so.
 //
 // # Decisions
 //

@@ -25,6 +25,7 @@ type options struct {
 	duration  time.Duration
 	warmUp    time.Duration
 	repeat    int
+	within    time.Duration // 0: as long as it takes
 	rate      float64
 	preload   int
 	queued    int
@@ -61,6 +62,7 @@ func parse(args []string) (*options, error) {
 	f.DurationVar(&o.duration, "for", load.DefaultFor, "measured time of W1, W3, W4 and W5, and the longest of W2")
 	f.DurationVar(&o.warmUp, "warm-up", load.DefaultWarmUp, "time before it that does not count; 0: none")
 	f.IntVar(&o.repeat, "repeat", 5, "how often each workload is measured; medians are reported")
+	f.DurationVar(&o.within, "within", 0, "begin no repeat that would end later than this; 0: all of them")
 	f.Float64Var(&o.rate, "rate", load.DefaultRate, "W4: messages a second")
 	f.IntVar(&o.preload, "preload", 300_000, "W2: messages to drain")
 	f.IntVar(&o.queued, "queued", 1_000_000, "W7: messages queued")
@@ -97,6 +99,7 @@ func parse(args []string) (*options, error) {
 		{"for (seconds)", o.duration.Seconds(), 0.1, 3600},
 		{"warm-up (seconds)", o.warmUp.Seconds(), 0, 600},
 		{"repeat", float64(o.repeat), 1, 100},
+		{"within (seconds)", o.within.Seconds(), 0, 7 * 24 * 3600},
 		{"rate", o.rate, 1, 1_000_000},
 		{"preload", float64(o.preload), 1, 10_000_000},
 		{"queued", float64(o.queued), 1, 20_000_000},
@@ -131,7 +134,8 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	b := &bench{o: o, e: e, within: usualBounds, report: rep, log: os.Stderr}
-	if err := b.all(ctx, systems); err != nil {
+	cut, err := b.all(ctx, systems)
+	if err != nil {
 		return err
 	}
 	rep.finish()
@@ -145,6 +149,9 @@ func run(ctx context.Context, args []string) (err error) {
 		if err := rep.quote(o.readme, o.out); err != nil {
 			return err
 		}
+	}
+	if cut != nil && ctx.Err() != nil {
+		return cut
 	}
 	if n := rep.faults(); n > 0 {
 		return fmt.Errorf("%d of %d measurements have faults: their figures are not to be trusted", n, len(rep.Measurements))

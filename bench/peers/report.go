@@ -22,6 +22,7 @@ type report struct {
 	For          string         `json:"for"`
 	WarmUp       string         `json:"warm_up"`
 	Repeat       int            `json:"repeat"`
+	CutShort     string         `json:"cut_short,omitempty"` // why there are fewer repeats than were asked for
 	Rate         float64        `json:"w4_msgs_per_s"`
 	Preload      int            `json:"w2_preload"`
 	Queued       int            `json:"w7_messages"`
@@ -254,6 +255,9 @@ func (r *report) markdown() string {
 	p("- **Machine** %s; load average %s before, %s after\n", r.Machine, r.Machine.LoadBefore, r.Machine.LoadAfter)
 	p("- **Work** %d B messages; servers and load on this machine; medians of %d, %s each after %s of warm-up; W2 %d messages, W4 %g/s, W7 %d messages\n",
 		r.Size, r.Repeat, r.For, r.WarmUp, r.Preload, r.Rate, r.Queued)
+	if r.CutShort != "" {
+		p("- **Note** %s\n", r.CutShort)
+	}
 	for _, s := range r.Systems {
 		p("- **%s** %s: %s\n", s.Title, s.Version, s.About)
 	}
