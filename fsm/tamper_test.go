@@ -166,7 +166,7 @@ var tampered = []struct {
 	{"result sequence", func(r *rig) { firstOf(&r.s.results).seq = r.s.resultSeq + 1 }, "is past", "result"},
 	{"tombstone count", func(r *rig) { r.s.tallies.Mut(0).tombs++ }, "tombstones", ""},
 	{"tombstone id", func(r *rig) { firstOf(&r.s.tombs).id.Lo++ }, "tombstone of", ""},
-	{"tombstone outcome", func(r *rig) { firstOf(&r.s.tombs).ends |= 4 }, "", "has outcome 5"},
+	{"tombstone outcome", func(r *rig) { firstOf(&r.s.tombs).ends |= 8 }, "", "has outcome 9"},
 	{"tombstone order", func(r *rig) { firstOf(&r.s.tombs).ends += 1 << 30 }, "", "out of order"},
 	{"cancelled, not out", func(r *rig) { r.s.messages.Mut(r.slotOf(StateScheduled)).flags |= flagCancelled }, "is cancelled", "fields out of range"},
 	{"lease's end", func(r *rig) { r.sideOf(StateDead).end = endReplaced + 1 }, "", "lease out of range"},
