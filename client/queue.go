@@ -197,7 +197,24 @@ func (c *Client) CreateQueue(ctx context.Context, name string, o QueueOptions) e
 	return c.writeQueue(ctx, wire.TypeQueueCreate, name, o)
 }
 
-// SetQueue replaces a queue's options; they apply at once.
+// ChangeQueue sets the named options of a queue to what o says, and leaves the others as they are at that moment: changes of different
+// options, by whomever, never undo each other. The names are those of the configuration and of the protocol: "max_depth", "paused",
+// "lease_ms" …; what is named and unset in o becomes the default. They apply at once.
+func (c *Client) ChangeQueue(ctx context.Context, name string, o QueueOptions, only ...string) error {
+	if len(only) == 0 {
+		return invalid("only", "names no option: at least one is needed")
+	}
+	if err := checkRate("rate", o.Rate); err != nil {
+		return err
+	}
+	b := &wire.QueueWrite{Queue: name, Options: o.wire(), Only: only, Request: firstRequest}
+	if f := b.Validate(); f != nil {
+		return errorOf(f)
+	}
+	return sendRequest[wire.OK](ctx, c, wire.TypeQueueSet, b, &b.Request, 1, 2048, nil)
+}
+
+// SetQueue replaces all of a queue's options; they apply at once. To change some of them, use ChangeQueue.
 func (c *Client) SetQueue(ctx context.Context, name string, o QueueOptions) error {
 	return c.writeQueue(ctx, wire.TypeQueueSet, name, o)
 }

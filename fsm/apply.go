@@ -69,6 +69,9 @@ func (s *State) applyOp() {
 	case opSetQueue:
 		d.SetQueue(&op.set)
 		s.single(op.set.Request, func(o *Outcome) { s.setQueue(&op.set, o) })
+	case opChangeQueue:
+		d.ChangeQueue(&op.change)
+		s.single(op.change.Request, func(o *Outcome) { s.changeQueue(&op.change, o) })
 	case opDeleteQueue:
 		d.DeleteQueue(&op.delete)
 		s.single(op.delete.Request, func(o *Outcome) { s.deleteQueue(&op.delete, o) })

@@ -95,6 +95,7 @@ var opNames = [256]string{
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
 	opDeadEdit:       "DeadEdit",
+	opChangeQueue:    "ChangeQueue",
 	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
 	opKVDelete: "KVDelete", opBatchCreate: "BatchCreate", opBatchSeal: "BatchSeal",
 }
@@ -144,6 +145,11 @@ func CheckOp(op Op) error {
 	case *CreateQueue:
 		return options(&o.Options)
 	case *SetQueue:
+		return options(&o.Options)
+	case *ChangeQueue:
+		if o.Only&^changeableSet != 0 {
+			return fmt.Errorf("%w: ChangeQueue names options %#x, want only %#x", ErrOpLimit, uint64(o.Only), uint64(changeableSet))
+		}
 		return options(&o.Options)
 	case *Enqueue:
 		if len(o.Messages) > formatMessages {
@@ -253,6 +259,8 @@ func AppendOp(b []byte, op Op) []byte {
 	case *DeadEdit:
 		b = appendID(appendBytes(appendRequest(b, &o.Request), o.Queue), o.ID)
 		b = appendMessage(appendUvarint(b, uint64(o.Fields)), &o.Message)
+	case *ChangeQueue:
+		b = appendChangeQueue(b, o)
 	case *Checkpoint:
 		b = binary.LittleEndian.AppendUint64(b, o.Nonce)
 	case *Cancel:

@@ -52,6 +52,8 @@ func vectors() []vector {
 			MaxInFlightPerKey: 3, RatePerKeyMilli: 2500, BurstPerKey: 4, FairBy: FairByKey, FairWeights: []FairWeight{{"a", 100}, {"b\x00", -1}},
 		}}},
 		{"set-queue-rate", &SetQueue{Name: q, Options: QueueOptions{RateMilli: LimitRateMilli, Burst: 300}}},
+		{"change-queue", &ChangeQueue{Request: req, Name: q, Only: changeableSet, Options: opts}},
+		{"change-queue-one", &ChangeQueue{Name: q, Only: 1 << 25}},
 		{"delete-queue", &DeleteQueue{Request: req, Name: q}},
 		{"purge-queue", &PurgeQueue{Name: q}},
 		{"enqueue", &Enqueue{Request: req, Queue: q, AutoCreate: true, Messages: []Message{{}, fullMessage(), {Body: []byte{0}}}}},

@@ -31,6 +31,7 @@ type Decoder struct {
 		touch       TouchSession
 		create      CreateQueue
 		set         SetQueue
+		change      ChangeQueue
 		del         DeleteQueue
 		purge       PurgeQueue
 		enqueue     Enqueue

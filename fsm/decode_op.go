@@ -242,6 +242,8 @@ func (d *Decoder) Skip() {
 		d.CreateQueue(&s.create)
 	case opSetQueue:
 		d.SetQueue(&s.set)
+	case opChangeQueue:
+		d.ChangeQueue(&s.change)
 	case opDeleteQueue:
 		d.DeleteQueue(&s.del)
 	case opPurgeQueue:
@@ -305,6 +307,8 @@ func (d *Decoder) value() Op {
 		return read(d.CreateQueue)
 	case opSetQueue:
 		return read(d.SetQueue)
+	case opChangeQueue:
+		return read(d.ChangeQueue)
 	case opDeleteQueue:
 		return read(d.DeleteQueue)
 	case opPurgeQueue:

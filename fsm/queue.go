@@ -251,12 +251,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 		*o = refuse(InvalidArgument, FieldQueue, MaxQueueName)
 		return
 	}
-	if f, err := op.Options.Validate(); err != nil {
-		*o = refuse(InvalidArgument, f, 0)
-		return
-	}
-	if op.Options.DeadLetterQueue == string(op.Name) {
-		*o = refuse(InvalidArgument, FieldDeadLetterQueue, 0)
+	if o.Code, o.Field = checkOptions(op.Name, &op.Options); o.Code != OK {
 		return
 	}
 	q := s.findQueue(op.Name)
@@ -264,18 +259,35 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 		*o = refuse(NotFound, FieldQueue, 0)
 		return
 	}
-	op.Options.Normalize()
+	*o = s.setOptions(q, &op.Options)
+}
+
+// checkOptions judges a queue's options as they are together.
+func checkOptions(name []byte, o *QueueOptions) (Code, Field) {
+	if f, err := o.Validate(); err != nil {
+		return InvalidArgument, f
+	}
+	if o.DeadLetterQueue == string(name) {
+		return InvalidArgument, FieldDeadLetterQueue
+	}
+	return OK, FieldNone
+}
+
+// setOptions gives a queue other options, which are normalized.
+func (s *State) setOptions(q *queue, o *QueueOptions) Outcome {
+	if c, f := checkOptions([]byte(q.meta.name), o); c != OK {
+		return refuse(c, f, 0)
+	}
+	o.Normalize()
 	if s.tallies.Get(q.slot).live() > 0 {
 		switch {
-		case op.Options.Ordering != q.meta.options.Ordering:
-			*o = refuse(FailedPrecondition, FieldOrdering, 0)
-			return
-		case op.Options.Delivery != q.meta.options.Delivery:
-			*o = refuse(FailedPrecondition, FieldDelivery, 0)
-			return
+		case o.Ordering != q.meta.options.Ordering:
+			return refuse(FailedPrecondition, FieldOrdering, 0)
+		case o.Delivery != q.meta.options.Delivery:
+			return refuse(FailedPrecondition, FieldDelivery, 0)
 		}
 	}
-	meta := newMeta(q.meta.name, q.meta.number, &op.Options)
+	meta := newMeta(q.meta.name, q.meta.number, o)
 	if old := q.meta.options.DeadRetentionMillis; old != meta.options.DeadRetentionMillis {
 		t := s.tallies.Mut(q.slot)
 		t.deadCut = max(t.deadCut, s.now-old+1)
@@ -300,6 +312,7 @@ func (s *State) setQueue(op *SetQueue, o *Outcome) {
 		s.tellReady(q)
 	}
 	s.clockFix(clockDead, q)
+	return Outcome{}
 }
 
 func (s *State) purgeQueue(op *PurgeQueue, o *Outcome) {

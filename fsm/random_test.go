@@ -270,6 +270,13 @@ func (p *player) op() Op {
 	case 2:
 		return &CreateQueue{Request: p.request(), Name: p.queue(), Options: p.options()}
 	case 3:
+		if d.n(2) == 0 {
+			only := OptionSet(0)
+			for range 1 + d.n(3) {
+				only |= 1 << pick(d, changeables[:]).key
+			}
+			return &ChangeQueue{Request: p.request(), Name: p.queue(), Only: only, Options: p.options()}
+		}
 		return &SetQueue{Request: p.request(), Name: p.queue(), Options: p.options()}
 	case 4:
 		if d.n(4) == 0 {

@@ -89,12 +89,14 @@ func badCases() (all []bad) {
 	}
 	for _, o := range badOptions() {
 		add("CreateQueue.Options."+o.name, inv, o.field, 0, func(*world) Op { return &CreateQueue{Name: []byte("new"), Options: o.options} })
+		add("ChangeQueue.Options."+o.name, inv, o.field, 0, func(*world) Op { return &ChangeQueue{Name: q0, Only: changeableSet, Options: o.options} })
 		add("SetQueue.Options."+o.name, inv, o.field, 0, func(*world) Op { return &SetQueue{Name: q0, Options: o.options} })
 	}
 	// Names of queues.
 	for _, name := range append([]string{""}, badNames...) {
 		n, short := []byte(name), name[:min(len(name), 9)]
 		add("CreateQueue.Name "+short, inv, FieldQueue, MaxQueueName, func(*world) Op { return &CreateQueue{Name: n} })
+		add("ChangeQueue.Name "+short, inv, FieldQueue, MaxQueueName, func(*world) Op { return &ChangeQueue{Name: n, Only: 2} })
 		add("SetQueue.Name "+short, inv, FieldQueue, MaxQueueName, func(*world) Op { return &SetQueue{Name: n} })
 		add("Enqueue.Queue "+short, inv, FieldQueue, MaxQueueName, func(*world) Op {
 			return &Enqueue{Queue: n, AutoCreate: true, Messages: []Message{text("x")}}
@@ -254,6 +256,8 @@ func badCases() (all []bad) {
 		return &CreateQueue{Name: []byte("new"), Options: QueueOptions{DeadLetterQueue: "new"}}
 	})
 	add("CreateQueue.Options of a queue that is there", AlreadyExists, FieldOptions, 0, func(*world) Op { return &CreateQueue{Name: q0} })
+	add("ChangeQueue.Name missing", NotFound, FieldQueue, 0, func(*world) Op { return &ChangeQueue{Name: []byte("new"), Only: 2} })
+	add("ChangeQueue.Only nothing", inv, FieldOptions, 0, func(*world) Op { return &ChangeQueue{Name: q0} })
 	add("SetQueue.Name missing", NotFound, FieldQueue, 0, func(*world) Op { return &SetQueue{Name: []byte("new")} })
 	for _, o := range []Ordering{OrderFIFO, OrderPerKey} { // which would orphan what waits by priority
 		add(fmt.Sprint("SetQueue.Options.Ordering over live messages ", o), FailedPrecondition, FieldOrdering, 0, func(*world) Op {

@@ -118,6 +118,7 @@ var anyValue = map[string]string{
 	"Nack.Error": "cut, never refused", "Reschedule.HasBody": "yes or no", "BatchCreate.AutoCreate": "yes or no",
 	"Lease.Consumer": "whose the lease is", "Lease.Waits": "yes or no", "Lease.MaxBytes": "cut to its range: at least one message is handed out",
 	"QueueOptions.Paused": "yes or no", "Schedule.Paused": "yes or no", "Schedule.AutoCreate": "yes or no",
+	"ChangeQueue.Options": "its fields are tried",
 	"Message.DedupKey": "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
 }
 
@@ -221,6 +222,7 @@ func requested(w *world) []Op {
 	id := []ID{w.dead}
 	return []Op{
 		&CreateQueue{Name: []byte("new")}, &SetQueue{Name: q0, Options: QueueOptions{MaxDead: 5}}, &DeleteQueue{Name: q0}, &PurgeQueue{Name: q0},
+		&ChangeQueue{Name: q0, Only: 1 << 25},
 		&Enqueue{Queue: q0, Messages: []Message{text("a"), text("b")}}, &Lease{Queue: q0, Max: 1},
 		&PushResult{Queue: q0, TaskID: []byte("new")}, &DeadRequeue{Queue: q0, IDs: id}, &DeadDelete{Queue: q0, IDs: id},
 		&DeadPurge{Queue: q0}, &DeadEdit{Queue: q0, ID: w.dead}, &Cancel{Queue: q0, TaskID: []byte("waits")},

@@ -151,6 +151,7 @@ type opScratch struct {
 	touch       TouchSession
 	create      CreateQueue
 	set         SetQueue
+	change      ChangeQueue
 	delete      DeleteQueue
 	purge       PurgeQueue
 	enqueue     Enqueue

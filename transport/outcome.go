@@ -49,7 +49,10 @@ func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {
 	var f *wire.Fault
 	switch o.Code {
 	case fsm.InvalidArgument:
-		f = invalid(o)
+		if f = invalid(o); k.kind == wire.TypeQueueSet && o.Field != fsm.FieldQueue && o.Field != fsm.FieldRequest {
+			// Each option has been judged by itself at the door.
+			f = wire.Invalid(named(o.Field, "options"), "it does not go with the queue's other options as they are or would be")
+		}
 	case fsm.TooLarge:
 		f = wire.TooLarge(named(o.Field, "body"), "longer than the limit of %d bytes", o.Limit)
 	case fsm.NotFound:

@@ -10,6 +10,13 @@ import (
 )
 
 func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
+	q := givenOptions(o)
+	q.Normalize()
+	return q
+}
+
+// givenOptions are options as they were given: what was not is unset.
+func givenOptions(o *wire.QueueOptions) fsm.QueueOptions {
 	q := fsm.QueueOptions{
 		LeaseMillis: o.LeaseMillis, Retry: retryOf(o.Retry), MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis,
 		DedupWindowMillis: o.DedupWindowMillis, DedupMaxKeys: o.DedupMaxKeys, ResultTTLMillis: o.ResultTTLMillis,
@@ -40,8 +47,21 @@ func optionsOf(o *wire.QueueOptions) fsm.QueueOptions {
 		q.FairWeights = append(q.FairWeights, fsm.FairWeight{Key: string(w.Key), Weight: w.Weight})
 	}
 	slices.SortFunc(q.FairWeights, func(a, b fsm.FairWeight) int { return strings.Compare(a.Key, b.Key) })
-	q.Normalize()
 	return q
+}
+
+// onlyOptions reads the names of the options that are to be changed.
+func onlyOptions(names []string) (only fsm.OptionSet, f *wire.Fault) {
+	for _, name := range names {
+		one, ok := fsm.OptionNamed(name)
+		if !ok {
+			var known []string
+			fsm.Options(func(name string) bool { known = append(known, name); return true })
+			return 0, wire.Invalid("only", "%.40q is no option of a queue: %s are", name, strings.Join(known, ", "))
+		}
+		only |= one
+	}
+	return only, nil
 }
 
 // NormalOptions is what a broker shows of a queue that was made with o: the defaults filled in. o is valid.
@@ -94,8 +114,17 @@ func (c *conn) queueWrite(raw wire.Raw) bool {
 	}
 	name, options := wire.View(req.Queue), optionsOf(&req.Options)
 	var op fsm.Op = &fsm.CreateQueue{Request: request, Name: name, Options: options}
-	if raw.Type == wire.TypeQueueSet {
+	switch {
+	case raw.Type == wire.TypeQueueSet && len(req.Only) > 0:
+		only, f := onlyOptions(req.Only)
+		if f != nil {
+			return c.fault(raw.Tag, f)
+		}
+		op = &fsm.ChangeQueue{Request: request, Name: name, Only: only, Options: givenOptions(&req.Options)}
+	case raw.Type == wire.TypeQueueSet:
 		op = &fsm.SetQueue{Request: request, Name: name, Options: options}
+	case len(req.Only) > 0:
+		return c.fault(raw.Tag, wire.Invalid("only", "a queue is created with all of its options: leave it out"))
 	}
 	c.prepare(raw.Tag, raw.Type, op).queue = req.Queue
 	return true

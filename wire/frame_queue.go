@@ -40,11 +40,13 @@ type FairWeight struct {
 	Weight int64    // 1–100
 }
 
-// QueueWrite is the body of QueueCreate and QueueSet.
+// QueueWrite is the body of QueueCreate and QueueSet. QueueSet sets all options, or those alone that Only names, as they stand in the
+// table of QueueOptions: the others stay as they are at that moment, whoever has set them, and what Options says of them counts for nothing.
 type QueueWrite struct {
 	Queue   string       `cbor:"1,keyasint"`
 	Options QueueOptions `cbor:"2,keyasint"`
 	Request Request      `cbor:"3,keyasint"`
+	Only    []string     `cbor:"4,keyasint,omitempty"` // of QueueSet: option names, each once, ≤ 64
 }
 
 // QueueRef is the body of QueueDelete, QueuePurge and DeadPurge (with Request) and QueueShow (with Stale).

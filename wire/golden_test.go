@@ -177,6 +177,7 @@ func examples() []example {
 			FairBy: FairByKey, FairWeights: []FairWeight{{Key: Bytes("tenant-7"), Weight: 3}, {Key: Bytes{0xff}, Weight: 100}}}, Request: Request{Number: 22, Low: 22}}},
 		{"queue_is, keys", TypeQueueIs, 43, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{FairBy: FairByNone, MaxInFlightPerKey: 1}, Pending: 3, Parked: 2,
 			KeyDebts: 1, Totals: map[string]int64{}}, At: at}},
+		{"queue_set, only", TypeQueueSet, 44, &QueueWrite{Queue: "orders", Options: QueueOptions{MaxDepth: 5}, Only: []string{"max_depth", "paused"}, Request: Request{Number: 22, Low: 22}}},
 		{"queue_set, rate", TypeQueueSet, 41, &QueueWrite{Queue: "orders", Options: QueueOptions{RateMilli: 2500, Burst: 10}, Request: Request{Number: 21, Low: 21}}},
 		{"queue_is, ordered", TypeQueueIs, 41, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{Ordering: OrderFIFO}, Pending: 3, Blocked: 2,
 			Totals: map[string]int64{}}, At: at}},

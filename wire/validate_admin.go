@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -75,7 +76,10 @@ func (r *ResultPush) Validate(maxMessageBytes int64) *Fault {
 func (t *TaskGet) Validate() *Fault { return t.Task.Validate() }
 
 // Validate judges a queue's options; 0 and empty stand for defaults.
-func (o *QueueOptions) Validate() *Fault {
+func (o *QueueOptions) Validate() *Fault { return first(o.each(), o.contradiction()) }
+
+// each judges every option by itself.
+func (o *QueueOptions) each() *Fault {
 	count := func(field string, v, most int64) *Fault {
 		if v != 0 && (v < 1 || v > most) {
 			return Invalid(field, "%d; 1 to %d are allowed, or 0 for the default", v, most)
@@ -131,22 +135,9 @@ func (o *QueueOptions) Validate() *Fault {
 
 // validateKeys judges the options of message keys, and that they go with the ordering.
 func (o *QueueOptions) validateKeys() *Fault {
-	fifo, perKey := o.Ordering == OrderFIFO, o.Ordering == OrderPerKey
 	switch {
 	case o.FairBy != "" && o.FairBy != FairByNone && o.FairBy != FairByKey:
 		return Invalid("fair_by", "%.40q; %s or %s expected", o.FairBy, FairByNone, FairByKey)
-	case o.MaxInFlightPerKey != 0 && (fifo || perKey):
-		return Invalid("max_in_flight_per_key", "%d with ordering %s, in which one message of a key is out at a time; unordered would be right, or none",
-			o.MaxInFlightPerKey, o.Ordering)
-	case o.RatePerKeyMilli != 0 && fifo:
-		return Invalid("rate_per_key", "with ordering fifo, in which keys do not matter; unordered or per_key would be right")
-	case o.FairBy == FairByKey && fifo:
-		return Invalid("fair_by", "key with ordering fifo, in which keys do not matter; unordered or per_key would be right")
-	case len(o.FairWeights) > 0 && o.FairBy != FairByKey:
-		return Invalid("fair_weights", "%d of them without fair_by: key would be right, or none", len(o.FairWeights))
-	case len(o.FairWeights) > 0 && perKey:
-		return Invalid("fair_weights", "%d of them with ordering per_key, in which one message of a key is out at a time; unordered would be right, or none",
-			len(o.FairWeights))
 	case len(o.FairWeights) > MaxFairWeights:
 		return Invalid("fair_weights", "%d of them; at most %d are allowed", len(o.FairWeights), MaxFairWeights)
 	}
@@ -173,8 +164,30 @@ func checkRate(field string, milli int64, burstField string, burst int64) *Fault
 		return Invalid(field, "%s deliveries a second; 0.001 to %d are allowed, or 0 for no limit", thousandths(milli), maxRateMilli/1000)
 	case burst < 0 || burst > maxBurst:
 		return Invalid(burstField, "%d; 1 to %d are allowed, or 0 for one second's worth", burst, maxBurst)
-	case burst != 0 && milli == 0:
-		return Invalid(burstField, "%d without %s: both or neither would be right", burst, field)
+	}
+	return nil
+}
+
+// contradiction is what is wrong with options together: it is not judged where some of them are changed and the rest stays.
+func (o *QueueOptions) contradiction() *Fault {
+	fifo, perKey := o.Ordering == OrderFIFO, o.Ordering == OrderPerKey
+	switch {
+	case o.Burst != 0 && o.RateMilli == 0:
+		return Invalid("burst", "%d without rate: both or neither would be right", o.Burst)
+	case o.BurstPerKey != 0 && o.RatePerKeyMilli == 0:
+		return Invalid("burst_per_key", "%d without rate_per_key: both or neither would be right", o.BurstPerKey)
+	case o.MaxInFlightPerKey != 0 && (fifo || perKey):
+		return Invalid("max_in_flight_per_key", "%d with ordering %s, in which one message of a key is out at a time; unordered would be right, or none",
+			o.MaxInFlightPerKey, o.Ordering)
+	case o.RatePerKeyMilli != 0 && fifo:
+		return Invalid("rate_per_key", "with ordering fifo, in which keys do not matter; unordered or per_key would be right")
+	case o.FairBy == FairByKey && fifo:
+		return Invalid("fair_by", "key with ordering fifo, in which keys do not matter; unordered or per_key would be right")
+	case len(o.FairWeights) > 0 && o.FairBy != FairByKey:
+		return Invalid("fair_weights", "%d of them without fair_by: key would be right, or none", len(o.FairWeights))
+	case len(o.FairWeights) > 0 && perKey:
+		return Invalid("fair_weights", "%d of them with ordering per_key, in which one message of a key is out at a time; unordered would be right, or none",
+			len(o.FairWeights))
 	}
 	return nil
 }
@@ -191,10 +204,24 @@ func thousandths(n int64) string {
 	return sign + strings.TrimRight(fmt.Sprintf("%d.%03d", max(n/1000, -(n/1000)), max(n%1000, -(n%1000))), "0")
 }
 
+// maxOptionNames bounds QueueWrite.Only; there are fewer options.
+const maxOptionNames = 64
+
 // Validate judges the making or setting of a queue.
 func (q *QueueWrite) Validate() *Fault {
 	if q.Options.DeadLetterQueue != "" && q.Options.DeadLetterQueue == q.Queue {
 		return Invalid("dead_letter_queue", "%q names itself: another queue, or none, would be right", q.Queue)
+	}
+	if len(q.Only) > maxOptionNames {
+		return Invalid("only", "%d options are named; at most %d are allowed", len(q.Only), maxOptionNames)
+	}
+	for i, name := range q.Only {
+		if slices.Contains(q.Only[:i], name) {
+			return Invalid("only", "%.40q is named twice", name)
+		}
+	}
+	if len(q.Only) > 0 {
+		return first(CheckQueue("queue", q.Queue), q.Options.each(), q.Request.Validate(1))
 	}
 	return first(CheckQueue("queue", q.Queue), q.Options.Validate(), q.Request.Validate(1))
 }

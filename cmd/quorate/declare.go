@@ -50,7 +50,11 @@ func (d *declarations) apply(ctx context.Context, cl *client.Client, log *slog.L
 		if diffs[0].actual == missing {
 			err = cl.CreateQueue(ctx, q.Name, o)
 		} else {
-			err = cl.SetQueue(ctx, q.Name, o)
+			only := make([]string, len(diffs))
+			for i := range diffs {
+				only[i] = diffs[i].key
+			}
+			err = cl.ChangeQueue(ctx, q.Name, o, only...)
 		}
 		if errors.Is(err, client.ErrFailedPrecondition) || errors.Is(err, client.ErrInvalidArgument) {
 			log.Warn("declared queue cannot be made so at present", "queue", q.Name, "err", err, "differs", texts(diffs))

@@ -23,15 +23,8 @@ func newQueuePause(c *cli, pause bool) *cobra.Command {
 		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
-			q, err := cl.Queue(ctx, args[0])
-			if err != nil {
+			if err := cl.ChangeQueue(ctx, args[0], client.QueueOptions{Paused: pause}, "paused"); err != nil {
 				return err
-			}
-			if q.Options.Paused != pause {
-				q.Options.Paused = pause
-				if err := cl.SetQueue(ctx, args[0], q.Options); err != nil {
-					return err
-				}
 			}
 			return c.done(did + " " + args[0])
 		}),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/wire"
 )
 
 func newQueue(c *cli) *cobra.Command {
@@ -67,6 +69,33 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	f.keys.bind(fl)
 	fl.Var(&f.maxAge, "max-age", "how long messages that come without --ttl live; 0 for no end")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
+}
+
+// named are the options whose flags are given, as the configuration calls them. What is taken away takes along what would be a
+// contradiction without it: a rate its burst, and turns of keys their weights.
+func (f *queueFlags) named(cmd *cobra.Command) (only []string) {
+	options := optionsJSON(client.QueueOptions{})
+	name := func(name string) {
+		if _, ok := options[name]; ok && !slices.Contains(only, name) {
+			only = append(only, name)
+		}
+	}
+	cmd.Flags().Visit(func(fl *pflag.Flag) {
+		flag := strings.ReplaceAll(fl.Name, "-", "_")
+		name(flag)
+		name(flag + "_ms")
+		switch {
+		case flag == "fair_weight":
+			name("fair_weights")
+		case flag == "fair_by" && f.keys.fairBy != wire.FairByKey:
+			name("fair_weights")
+		case flag == "rate" && f.rate == 0:
+			name("burst")
+		case flag == "rate_per_key" && f.keys.rate == 0:
+			name("burst_per_key")
+		}
+	})
+	return only
 }
 
 // options overlays the given flags on base.
@@ -180,15 +209,15 @@ func newQueueSet(c *cli) *cobra.Command {
 		}
 	})
 	cmd.RunE = c.with(func(ctx context.Context, cl *client.Client, args []string) error {
-		q, err := cl.Queue(ctx, args[0])
+		o, err := f.options(cmd, client.QueueOptions{})
 		if err != nil {
 			return err
 		}
-		o, err := f.options(cmd, q.Options)
-		if err != nil {
-			return err
+		only := f.named(cmd)
+		if len(only) == 0 {
+			return usagef("no option is given: at least one is to be changed")
 		}
-		if err := cl.SetQueue(ctx, args[0], o); err != nil {
+		if err := cl.ChangeQueue(ctx, args[0], o, only...); err != nil {
 			return err
 		}
 		return c.done("changed " + args[0])
