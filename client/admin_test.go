@@ -79,6 +79,9 @@ func TestCallsAndAnswers(t *testing.T) {
 			wire.TypeQueueCreate, &wire.QueueWrite{Queue: "q", Options: wireOptions, Request: first}, &wire.OK{At: atOne}, all(nil)},
 		{"set queue", func(ctx context.Context, c *Client) []any { return all(c.SetQueue(ctx, "q", QueueOptions{})) },
 			wire.TypeQueueSet, &wire.QueueWrite{Queue: "q", Request: first}, &wire.OK{At: atOne}, all(nil)},
+		{"change queue", func(ctx context.Context, c *Client) []any {
+			return all(c.ChangeQueue(ctx, "q", QueueOptions{MaxDepth: 5, Burst: 3}, "max_depth", "burst"))
+		}, wire.TypeQueueSet, &wire.QueueWrite{Queue: "q", Options: wire.QueueOptions{MaxDepth: 5, Burst: 3}, Only: []string{"max_depth", "burst"}, Request: first}, &wire.OK{At: atOne}, all(nil)},
 		{"delete queue", func(ctx context.Context, c *Client) []any { return all(c.DeleteQueue(ctx, "q")) },
 			wire.TypeQueueDelete, &wire.QueueRef{Queue: "q", Request: first}, &wire.OK{At: atOne}, all(nil)},
 		{"purge queue", func(ctx context.Context, c *Client) []any { n, err := c.PurgeQueue(ctx, "q"); return all(n, err) },

@@ -119,7 +119,7 @@ var anyValue = map[string]string{
 	"Lease.Consumer": "whose the lease is", "Lease.Waits": "yes or no", "Lease.MaxBytes": "cut to its range: at least one message is handed out",
 	"QueueOptions.Paused": "yes or no", "Schedule.Paused": "yes or no", "Schedule.AutoCreate": "yes or no",
 	"ChangeQueue.Options": "its fields are tried",
-	"Message.DedupKey": "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
+	"Message.DedupKey":    "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
 }
 
 // everyFieldIsTried fails for a field of an operation, or of what operations carry, that is in the name of no case.

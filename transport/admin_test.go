@@ -50,6 +50,24 @@ func TestQueueAdmin(t *testing.T) {
 	if o := is.Queue.Options; o.LeaseMillis != 30000 || o.Retry.Kind != wire.RetrySchedule || !slices.Equal(o.Retry.Steps, []int64{1000, 5000, 10000}) || o.DeadOverflow != wire.DeadRefuse {
 		t.Errorf("defaults are %+v", o)
 	}
+	p.ask(wire.TypeQueueSet, &wire.QueueWrite{Queue: "q", Options: wire.QueueOptions{MaxDepth: 9, MaxBytes: 5}, Only: []string{"max_depth", "lease_ms"}}, wire.TypeOK, &ok)
+	p.ask(wire.TypeQueueShow, &wire.QueueRef{Queue: "q"}, wire.TypeQueueIs, &is)
+	if o := is.Queue.Options; o.MaxDepth != 9 || o.MaxBytes != 0 || o.LeaseMillis != 30000 {
+		t.Errorf("after a change of max_depth and lease_ms: %+v", o)
+	}
+	for _, bad := range []struct {
+		t    wire.Type
+		w    wire.QueueWrite
+		want string
+	}{
+		{wire.TypeQueueSet, wire.QueueWrite{Queue: "q", Only: []string{"max_deep"}}, "max_depth"},
+		{wire.TypeQueueSet, wire.QueueWrite{Queue: "q", Options: wire.QueueOptions{Burst: 4}, Only: []string{"burst"}}, "other options"},
+		{wire.TypeQueueCreate, wire.QueueWrite{Queue: "new", Only: []string{"burst"}}, "all of its options"},
+	} {
+		if f := p.refused(bad.t, &bad.w, wire.CodeInvalidArgument); !strings.Contains(f.Message, bad.want) {
+			t.Errorf("only %v: %s", bad.w.Only, f.Message)
+		}
+	}
 	for i := range 3 {
 		p.enqueue("q", wire.Message{Body: wire.Bytes(fmt.Sprint(i))})
 	}

@@ -25,6 +25,7 @@ func TestQueueLimits(t *testing.T) {
 	}
 	t.Run("max_depth under a hundred producers", func(t *testing.T) { t.Parallel(); depthIsExact(t, c.Addrs()) })
 	t.Run("overflow under a hundred producers", func(t *testing.T) { t.Parallel(); overflowIsExact(t, cl) })
+	t.Run("changes of different options", func(t *testing.T) { t.Parallel(); changesKeepEachOther(t, cl, c.Addrs()) })
 	t.Run("pause and resume", func(t *testing.T) { t.Parallel(); pauses(t, cl, c.Addrs()) })
 }
 
@@ -153,6 +154,43 @@ func overflowIsExact(t *testing.T, cl *client.Client) {
 	over := q.Totals["overflowed"]
 	if q.Totals["enqueued"] != 1500 || q.Totals["acked"]+over != 1500 || q.Dead != over || over == 0 {
 		t.Errorf("%+v", q)
+	}
+}
+
+// Several hands change different options at once, again and again: each finds at the end what it set last.
+func changesKeepEachOther(t *testing.T, cl *client.Client, addrs []string) {
+	create(t, cl, "shared", client.QueueOptions{MaxDepth: 7})
+	hands := []func(i int64) (client.QueueOptions, string){
+		func(i int64) (client.QueueOptions, string) { return client.QueueOptions{MaxBytes: 1000 + i}, "max_bytes" },
+		func(i int64) (client.QueueOptions, string) { return client.QueueOptions{MaxInFlight: 1 + i}, "max_in_flight" },
+		func(i int64) (client.QueueOptions, string) { return client.QueueOptions{Paused: i%2 == 1}, "paused" },
+		func(i int64) (client.QueueOptions, string) {
+			return client.QueueOptions{Lease: time.Duration(i+1) * time.Second}, "lease_ms"
+		},
+	}
+	const rounds = 25
+	var wg sync.WaitGroup
+	for _, hand := range hands {
+		wg.Go(func() {
+			for i := range int64(rounds) {
+				o, name := hand(i)
+				if err := cl.ChangeQueue(within(t, 60*time.Second), "shared", o, name); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if r := quorate(t, addrs, "queue", "set", "shared", "--overflow", "drop_oldest"); r.code != 0 {
+		t.Fatalf("set: %+v", r)
+	}
+	if r := quorate(t, addrs, "queue", "resume", "shared"); r.code != 0 {
+		t.Fatalf("resume: %+v", r)
+	}
+	q, err := cl.Queue(within(t, 30*time.Second), "shared")
+	o := q.Options
+	if err != nil || o.MaxDepth != 7 || o.MaxBytes != 1000+rounds-1 || o.MaxInFlight != rounds || o.Paused || o.Lease != rounds*time.Second || o.Overflow != "drop_oldest" {
+		t.Errorf("%+v (%v)", o, err)
 	}
 }
 
