@@ -161,8 +161,12 @@ func overflowIsExact(t *testing.T, cl *client.Client) {
 func changesKeepEachOther(t *testing.T, cl *client.Client, addrs []string) {
 	create(t, cl, "shared", client.QueueOptions{MaxDepth: 7})
 	hands := []func(i int64) (client.QueueOptions, string){
-		func(i int64) (client.QueueOptions, string) { return client.QueueOptions{MaxBytes: 1000 + i}, "max_bytes" },
-		func(i int64) (client.QueueOptions, string) { return client.QueueOptions{MaxInFlight: 1 + i}, "max_in_flight" },
+		func(i int64) (client.QueueOptions, string) {
+			return client.QueueOptions{MaxBytes: 1000 + i}, "max_bytes"
+		},
+		func(i int64) (client.QueueOptions, string) {
+			return client.QueueOptions{MaxInFlight: 1 + i}, "max_in_flight"
+		},
 		func(i int64) (client.QueueOptions, string) { return client.QueueOptions{Paused: i%2 == 1}, "paused" },
 		func(i int64) (client.QueueOptions, string) {
 			return client.QueueOptions{Lease: time.Duration(i+1) * time.Second}, "lease_ms"
