@@ -204,8 +204,11 @@ func thousandths(n int64) string {
 	return sign + strings.TrimRight(fmt.Sprintf("%d.%03d", max(n/1000, -(n/1000)), max(n%1000, -(n%1000))), "0")
 }
 
-// maxOptionNames bounds QueueWrite.Only; there are fewer options.
-const maxOptionNames = 64
+// Bounds of QueueWrite.Only; there are fewer options, and their names are shorter.
+const (
+	maxOptionNames = 64
+	maxOptionName  = 64 // bytes
+)
 
 // Validate judges the making or setting of a queue.
 func (q *QueueWrite) Validate() *Fault {
@@ -216,6 +219,9 @@ func (q *QueueWrite) Validate() *Fault {
 		return Invalid("only", "%d options are named; at most %d are allowed", len(q.Only), maxOptionNames)
 	}
 	for i, name := range q.Only {
+		if f := checkText("only", name, 1, maxOptionName); f != nil {
+			return f
+		}
 		if slices.Contains(q.Only[:i], name) {
 			return Invalid("only", "%.40q is named twice", name)
 		}
