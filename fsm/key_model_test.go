@@ -375,7 +375,7 @@ func TestKeyModel(t *testing.T) {
 		keyPlay(t, seed, 300, seen)
 	}
 	for _, what := range []string{"leased", "parked", "several keys opened by time", "too many opened by time", "full of debts", "restored", "purged while held", "turn", "tree"} {
-		if seen[what] == 0 {
+		if seen[what] == 0 && *seedFlag == 0 {
 			t.Errorf("never seen: %s (of %v)", what, seen)
 		}
 	}

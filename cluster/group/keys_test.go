@@ -43,7 +43,7 @@ func TestInFlightPerKey(t *testing.T) {
 		const limit, keys, each = 2, 7, 30
 		l := c.leader()
 		often := fsm.RetryPolicy{Kind: fsm.RetryFixed, InitialMillis: 10, MaxAttempts: 1000}
-		l.do(t, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxInFlightPerKey: limit, LeaseMillis: 60_000, Retry: often}})
+		l.do(t, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxInFlightPerKey: limit, LeaseMillis: 2000, Retry: often}})
 		for i := range keys {
 			k := fmt.Sprint("k", i)
 			l.do(t, enqueueKeyed("q", k, keyBodies(k, each)...))
@@ -66,7 +66,7 @@ func TestInFlightPerKey(t *testing.T) {
 		acked := 0
 		for round := 0; acked < keys*each; round++ {
 			if round == 40 {
-				t.Fatalf("%d of %d done", acked, keys*each)
+				t.Fatalf("%d of %d done: %+v", acked, keys*each, l.stats("q"))
 			}
 			l = c.leader()
 			type worker struct {

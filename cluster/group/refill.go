@@ -65,15 +65,15 @@ func (r *refills) forget(q *queue) {
 }
 
 // due marks the queues whose time has come at T = now, if somebody still waits, and says whether there are any.
-func (r *refills) due(d *dispatcher, now int64) (any bool) {
+func (r *refills) due(d *dispatcher, now int64) (found bool) {
 	for len(r.queues) > 0 && r.queues[0].refillAt <= now {
 		q := heap.Pop(r).(*queue)
 		if q.count > 0 {
 			d.mark(q)
-			any = true
+			found = true
 		}
 	}
-	return any
+	return found
 }
 
 // refill marks what a rate lets out by now, no more often than every refillEvery, and says when to look again. The state lock
