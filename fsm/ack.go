@@ -160,7 +160,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 				break
 			}
 			var there bool
-			if there, o = sameThen(op.Then, i); o.Code != OK {
+			if there, o = s.sameThen(nil, op.Then, i); o.Code != OK {
 				break
 			}
 			if !there {
@@ -227,11 +227,12 @@ func (s *State) thenThere(q *queue, then []ThenMessage, i int) (there bool, o Ou
 			return false, o
 		}
 	}
-	return sameThen(then, i)
+	return s.sameThen(q, then, i)
 }
 
-// sameThen looks for an earlier message of the list under the same dedup key or task id.
-func sameThen(then []ThenMessage, i int) (there bool, o Outcome) {
+// sameThen looks for an earlier message of the list under the same dedup key or task id. q is their queue, nil where it is yet
+// to be made.
+func (s *State) sameThen(q *queue, then []ThenMessage, i int) (there bool, o Outcome) {
 	m := &then[i].Message
 	if !m.HasDedup && len(m.TaskID) == 0 {
 		return false, o
@@ -245,11 +246,31 @@ func sameThen(then []ThenMessage, i int) (there bool, o Outcome) {
 				return false, refuse(AlreadyExists, FieldThen, 0)
 			}
 			return true, o
-		case len(m.TaskID) > 0 && bytes.Equal(m.TaskID, e.TaskID):
+		case len(m.TaskID) > 0 && bytes.Equal(m.TaskID, e.TaskID) && !s.passedOver(q, then, j):
 			return false, refuse(AlreadyExists, FieldThen, 0)
 		}
 	}
 	return false, o
+}
+
+// passedOver says that a message of the list before the one in hand is not stored, since its dedup key was there: its task id
+// is not taken.
+func (s *State) passedOver(q *queue, then []ThenMessage, j int) bool {
+	e := &then[j].Message
+	if !e.HasDedup {
+		return false
+	}
+	if q != nil {
+		if _, ok := s.findDedup(q, &e.DedupKey); ok {
+			return true
+		}
+	}
+	for k := range j {
+		if x := &then[k].Message; x.HasDedup && x.DedupKey == e.DedupKey && bytes.Equal(then[k].Queue, then[j].Queue) {
+			return true
+		}
+	}
+	return false
 }
 
 // freshQueues counts the queues among these that are yet to be made.

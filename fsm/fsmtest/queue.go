@@ -172,6 +172,8 @@ func (m *Model) purgeQueue(op *fsm.PurgeQueue) fsm.Outcome {
 	}
 	n := len(q.messages) - len(stay)
 	q.messages = stay
-	m.sweepLater()
+	if n > 0 {
+		m.sweepLater()
+	}
 	return fsm.Outcome{Count: int64(n)}
 }
