@@ -160,6 +160,11 @@ func goldenTail(now int64) []fsm.Entry {
 	enqueue := func(n int) *fsm.Enqueue {
 		return &fsm.Enqueue{Queue: queue, AutoCreate: true, Messages: slices.Repeat([]fsm.Message{{Body: []byte("x"), Priority: 4}}, n)}
 	}
+	keyed := &fsm.Enqueue{Queue: []byte("keyed")}
+	for _, k := range []string{"a", "a", "a", "b", "", "b"} {
+		keyed.Messages = append(keyed.Messages, fsm.Message{Key: []byte(k), Priority: 4})
+	}
+	turns := &fsm.Lease{Queue: []byte("keyed"), Worker: worker, Max: 3, MaxBytes: 100}
 	lease := &fsm.Lease{Queue: queue, Worker: worker, Max: 2, MaxBytes: 100, Waits: true}
 	return []fsm.Entry{
 		{Now: now, Ops: []fsm.Op{
@@ -170,6 +175,14 @@ func goldenTail(now int64) []fsm.Entry {
 		{Now: now + 60_000},
 		{Now: now + 60_001, Ops: []fsm.Op{&fsm.PurgeQueue{Name: queue}, &fsm.SetQueue{Name: queue, Options: fsm.QueueOptions{Delivery: fsm.DeliverAtMostOnce}}, enqueue(3), lease}},
 		{Now: now + 60_002, Ops: []fsm.Op{lease, lease}},
+		{Now: now + 60_003, Ops: []fsm.Op{
+			&fsm.CreateQueue{Name: []byte("keyed"), Options: fsm.QueueOptions{
+				MaxInFlightPerKey: 2, RatePerKeyMilli: 1500, BurstPerKey: 2, FairBy: fsm.FairByKey, FairWeights: []fsm.FairWeight{{Key: "a", Weight: 2}},
+			}},
+			keyed, turns,
+		}},
+		{Now: now + 60_500, Ops: []fsm.Op{turns}},
+		{Now: now + 61_500, Ops: []fsm.Op{turns}},
 	}
 }
 
