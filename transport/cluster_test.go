@@ -130,13 +130,19 @@ func TestQueueMetrics(t *testing.T) {
 	d = p.pull("a")
 	var nacked wire.Nacked
 	p.ask(wire.TypeNack, &wire.Nack{Token: d.Token, Permanent: true}, wire.TypeNacked, &nacked)
+	var ok wire.OK
+	p.ask(wire.TypeQueueSet, &wire.QueueWrite{Queue: "b", Options: wire.QueueOptions{MaxDepth: 1, Overflow: wire.OverflowDropOldest, MaxInFlight: 7, RateMilli: 2500, Paused: true}}, wire.TypeOK, &ok)
+	p.enqueue("b", wire.Message{})
 	_, text, _ := get(t, "http://"+n.addr+"/metrics")
 	for _, line := range []string{
+		`quorate_queue_overflowed_total{queue="b"} 1`, `quorate_queue_dead_total{queue="b",reason="overflow"} 1`, `quorate_queue_paused{queue="b"} 1`,
+		`quorate_queue_paused{queue="a"} 0`, `quorate_queue_limit{limit="max_depth",queue="b"} 1`, `quorate_queue_limit{limit="max_in_flight",queue="b"} 7`,
+		`quorate_queue_limit{limit="rate",queue="b"} 2.5`, `quorate_queue_parked{queue="b"} 0`, `quorate_queue_key_debts{queue="b"} 0`,
 		`quorate_queue_pending_total{queue="a"} 1`, `quorate_queue_leased{queue="a"} 0`, `quorate_queue_dead{queue="a"} 1`,
 		`quorate_queue_enqueued_total{queue="a"} 3`, `quorate_queue_ack_total{queue="a"} 1`, `quorate_queue_nack_total{queue="a"} 1`,
 		`quorate_queue_dead_total{queue="a",reason="permanent"} 1`, `quorate_queue_dead_total{queue="a",reason="expired"} 0`,
 		`quorate_queue_pending_total{queue="b"} 1`, `quorate_queues 3`, `quorate_queues_unexported 1`, `quorate_leading 1`,
-		`quorate_connections 1`, `quorate_enqueue_commit_seconds_count 5`, `quorate_enqueue_to_lease_seconds_count 2`,
+		`quorate_connections 1`, `quorate_enqueue_commit_seconds_count 6`, `quorate_enqueue_to_lease_seconds_count 2`,
 		`quorate_lease_to_ack_seconds_count 1`, `quorate_state_records{table="messages"} 3`, `quorate_slow_consumers_total{what="closed"} 0`,
 	} {
 		if !strings.Contains(text, line+"\n") {
@@ -146,7 +152,9 @@ func TestQueueMetrics(t *testing.T) {
 	if strings.Contains(text, `{queue="c"}`) {
 		t.Error("more queues than MetricQueues")
 	}
-	var ok wire.OK
+	if strings.Contains(text, `quorate_queue_limit{limit="max_bytes"`) || strings.Contains(text, `quorate_queue_limit{limit="rate",queue="a"}`) {
+		t.Error("a limit that is not set has a series")
+	}
 	p.ask(wire.TypeQueueDelete, &wire.QueueRef{Queue: "a"}, wire.TypeOK, &ok)
 	_, text, _ = get(t, "http://"+n.addr+"/metrics")
 	if strings.Contains(text, `queue="a"`) || !strings.Contains(text, `queue="c"`) {

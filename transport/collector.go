@@ -20,6 +20,7 @@ type queueCollector struct {
 	redriven, refused, deadDropped               *prometheus.Desc
 	cancelled, rescheduled                       *prometheus.Desc
 	moved, movedOut, movedIn, stayed             *prometheus.Desc
+	overflowed, limit, paused, parked, debts     *prometheus.Desc
 	queues, unexported, memory, records          *prometheus.Desc
 	leading, fired                               *prometheus.Desc
 }
@@ -55,6 +56,11 @@ func newQueueCollector(s *Server) *queueCollector {
 		movedOut:    d("queue_dead_moved_total", "Messages that died and were moved to the dead-letter queue.", "queue"),
 		movedIn:     d("queue_dead_received_total", "Dead letters of other queues moved here.", "queue"),
 		stayed:      d("queue_dead_stayed_total", "Messages that died and stayed, as the dead-letter queue was missing or full.", "queue"),
+		overflowed:  d("queue_overflowed_total", "Messages dropped to make room for others (overflow drop_oldest).", "queue"),
+		limit:       d("queue_limit", "A limit of the queue: max_depth, max_bytes, max_in_flight, max_in_flight_per_key, or rate and rate_per_key in deliveries a second. No series: no limit.", "queue", "limit"),
+		parked:      d("queue_parked", "Ready messages whose keys are held back by a limit of theirs.", "queue"),
+		debts:       d("queue_key_debts", "Keys that have used some of their rate and not yet won it back.", "queue"),
+		paused:      d("queue_paused", "1 while nothing of the queue is leased.", "queue"),
 		queues:      d("queues", "Queues that exist."),
 		unexported:  d("queues_unexported", "Queues without series of their own, because there are too many."),
 		memory:      d("state_bytes", "Bytes held by the replicated state, on this node.", "part"),
@@ -69,7 +75,7 @@ func (q *queueCollector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		q.pending, q.leased, q.scheduled, q.retrying, q.dead, q.bytes, q.oldest, q.results, q.resultBytes, q.dedup,
 		q.enqueued, q.acked, q.nacked, q.died, q.expired, q.dups, q.redriven, q.refused, q.deadDropped, q.cancelled, q.rescheduled,
-		q.moved, q.movedOut, q.movedIn, q.stayed,
+		q.moved, q.movedOut, q.movedIn, q.stayed, q.overflowed, q.limit, q.paused, q.parked, q.debts,
 		q.queues, q.unexported, q.memory, q.records, q.leading, q.fired,
 	} {
 		ch <- d
@@ -148,7 +154,7 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 		{q.pending, float64(s.Ready)}, {q.leased, float64(s.Leased)}, {q.scheduled, float64(s.Scheduled)},
 		{q.retrying, float64(s.Retrying)}, {q.dead, float64(s.Dead)}, {q.bytes, float64(s.Bytes)}, {q.oldest, oldest},
 		{q.results, float64(s.Results)}, {q.resultBytes, float64(s.ResultBytes)}, {q.dedup, float64(s.DedupKeys)},
-		{q.moved, float64(s.Moved)},
+		{q.moved, float64(s.Moved)}, {q.parked, float64(s.Parked)}, {q.debts, float64(s.KeyDebts)},
 	} {
 		send(g.d, prometheus.GaugeValue, g.v)
 	}
@@ -159,9 +165,26 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 		{q.enqueued, s.Enqueued}, {q.acked, s.Acked}, {q.nacked, s.Nacked}, {q.expired, s.Expired}, {q.dups, s.Duplicates},
 		{q.redriven, s.Redriven}, {q.refused, s.Refused}, {q.deadDropped, s.DeadDropped},
 		{q.cancelled, s.Cancelled}, {q.rescheduled, s.Rescheduled},
-		{q.movedOut, s.MovedOut}, {q.movedIn, s.MovedIn}, {q.stayed, s.Stayed},
+		{q.movedOut, s.MovedOut}, {q.movedIn, s.MovedIn}, {q.stayed, s.Stayed}, {q.overflowed, s.Overflowed},
 	} {
 		send(c.d, prometheus.CounterValue, float64(c.v))
+	}
+	paused := 0.0
+	if s.Options.Paused {
+		paused = 1
+	}
+	send(q.paused, prometheus.GaugeValue, paused)
+	for _, l := range []struct {
+		name string
+		v    float64
+	}{
+		{"max_depth", float64(s.Options.MaxDepth)}, {"max_bytes", float64(s.Options.MaxBytes)},
+		{"max_in_flight", float64(s.Options.MaxInFlight)}, {"rate", float64(s.Options.RateMilli) / 1000},
+		{"max_in_flight_per_key", float64(s.Options.MaxInFlightPerKey)}, {"rate_per_key", float64(s.Options.RatePerKeyMilli) / 1000},
+	} {
+		if l.v != 0 {
+			send(q.limit, prometheus.GaugeValue, l.v, l.name)
+		}
 	}
 	for reason, name := range reasons {
 		send(q.died, prometheus.CounterValue, float64(s.DiedByReason[reason]), name)
