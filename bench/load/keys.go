@@ -24,6 +24,7 @@ type side struct {
 	out     []atomic.Bool // by key: one of it is out; nil where that is no fault
 	last    []position    // by key: of the last one received; written by whoever has set out
 	rates   []float64
+	sent    []float64
 }
 
 // held is a message that makes its key stuck.
@@ -35,7 +36,8 @@ type held struct {
 // keys sends and receives flat out over Keys different keys on two queues by turns: an unordered one, and one ordered by
 // key, of which Stuck per cent are stuck, a message of theirs being leased for good, so that what comes for them waits
 // behind it. One message of each key waits in each queue before the first turn. Rates are of messages received and
-// acknowledged, so what is sent for the stuck keys costs the ordered queue and does not count for it.
+// acknowledged, so what is sent for the stuck keys costs the ordered queue and does not count for it; those of what was sent
+// are told beside them.
 //
 // In the end the stuck keys are let go and everything is received: on the ordered queue one message of a key at a
 // time and in the order in which they were enqueued, else it is counted as out of order.
@@ -68,7 +70,7 @@ func (r *run) keys(ctx context.Context, admin Conn) (*Result, error) {
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", s.name, err)
 			}
-			s.rates = append(s.rates, res.Rate)
+			s.rates, s.sent = append(s.rates, res.Rate), append(s.sent, res.sent)
 			if s == ordered {
 				turns = append(turns, res)
 			}
@@ -84,10 +86,11 @@ func (r *run) keys(ctx context.Context, admin Conn) (*Result, error) {
 		s.close(&sum)
 		res.add(&sum)
 		res.OutOfOrder += s.swapped.Load()
-		res.Parts = append(res.Parts, Part{Name: s.name, Messages: s.ledger.distinct.Load(), Rate: middle(s.rates), Runs: s.rates})
+		res.Parts = append(res.Parts, Part{Name: s.name, Messages: s.ledger.distinct.Load(), Rate: middle(s.rates), Runs: s.rates, Sent: middle(s.sent)})
 	}
 	res.Confirm, res.EndToEnd = quantiles(ordered.confirm), quantiles(ordered.endToEnd)
 	res.Ratio = middle(ordered.rates) / middle(plain.rates)
+	res.RatioSent = middle(ordered.sent) / middle(plain.sent)
 	return res, nil
 }
 

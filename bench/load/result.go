@@ -39,10 +39,15 @@ type Result struct {
 	Parts     []Part     `json:"parts,omitempty"`
 	// Ratio is, of Keys, the ordered queue's rate with stuck keys to the unordered one's; of Fair, the waits with to those without
 	// the flood, of the medians and of the 99th percentiles.
-	Ratio    float64   `json:"ratio,omitempty"`
-	RatioP99 float64   `json:"ratio_p99,omitempty"`
-	Runs     []float64 `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
-	Samples  []string  `json:"error_samples,omitempty"` // the first few error texts
+	Ratio    float64 `json:"ratio,omitempty"`
+	RatioP99 float64 `json:"ratio_p99,omitempty"`
+	// RatioSent is, of Keys, the ordered queue's rate of confirmed enqueues, those for stuck keys among them, to the unordered one's.
+	RatioSent float64 `json:"ratio_sent,omitempty"`
+
+	sent float64 // enqueues confirmed a second
+
+	Runs    []float64 `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
+	Samples []string  `json:"error_samples,omitempty"` // the first few error texts
 }
 
 // Part is one of several things that a run compares.
@@ -50,8 +55,9 @@ type Part struct {
 	Name     string     `json:"name"`
 	Messages int64      `json:"messages"`
 	Rate     float64    `json:"msgs_per_s,omitempty"`
-	Wait     *Quantiles `json:"wait_ms,omitempty"` // from when a message was due to be sent to when its consumer had it
-	Runs     []float64  `json:"runs,omitempty"`    // rates of all rounds
+	Wait     *Quantiles `json:"wait_ms,omitempty"`    // from when a message was due to be sent to when its consumer had it
+	Runs     []float64  `json:"runs,omitempty"`       // rates of all rounds
+	Sent     float64    `json:"sent_per_s,omitempty"` // Keys: enqueues confirmed a second, the median of the rounds
 }
 
 // OK reports whether nothing went wrong: every message confirmed once and, with consumers, received with the bytes it
@@ -115,6 +121,9 @@ func (r *Result) String() string {
 		if p.Rate > 0 {
 			fmt.Fprintf(&b, " %9.0f/s", p.Rate)
 		}
+		if p.Sent > 0 {
+			fmt.Fprintf(&b, ", sent %.0f/s", p.Sent)
+		}
 		if p.Wait != nil {
 			fmt.Fprintf(&b, "   wait ms %s", q(p.Wait))
 		}
@@ -124,6 +133,9 @@ func (r *Result) String() string {
 	}
 	if r.Ratio > 0 {
 		fmt.Fprintf(&b, "\n     ratio %.2f", r.Ratio)
+	}
+	if r.RatioSent > 0 {
+		fmt.Fprintf(&b, ", of what was sent %.2f", r.RatioSent)
 	}
 	if r.RatioP99 > 0 {
 		fmt.Fprintf(&b, ", of p99 %.2f", r.RatioP99)

@@ -228,6 +228,7 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 type span struct {
 	cpu  time.Duration
 	n    int64
+	sent int64 // confirmed enqueues
 	from time.Time
 }
 
@@ -236,7 +237,7 @@ func (r *run) begin() (sp span) {
 	if r.cfg.ServerCPU != nil {
 		sp.cpu = r.cfg.ServerCPU()
 	}
-	sp.n, sp.from = r.completed.Load(), time.Now()
+	sp.n, sp.sent, sp.from = r.completed.Load(), r.ledger.confirmed.Load(), time.Now()
 	r.cfg.Confirms.Begin(sp.from)
 	r.phase.Store(phaseMeasure)
 	return sp
@@ -250,6 +251,7 @@ func (r *run) end(sp span) *Result {
 	cfg.Confirms.End(t)
 	res := &Result{Workload: cfg.Workload, Size: cfg.Size, Nodes: cfg.Nodes, Messages: n - sp.n, Seconds: t.Sub(sp.from).Seconds()}
 	res.Rate = float64(res.Messages) / res.Seconds
+	res.sent = float64(r.ledger.confirmed.Load()-sp.sent) / res.Seconds
 	if cfg.ServerCPU != nil && res.Messages > 0 {
 		us := float64((cfg.ServerCPU() - sp.cpu).Microseconds()) / float64(res.Messages)
 		res.ServerCPU = &us

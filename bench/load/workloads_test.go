@@ -171,6 +171,9 @@ func TestKeysWorkload(t *testing.T) {
 	if !res.OK() || len(res.Parts) != 2 || res.Ratio <= 0 || len(res.Parts[0].Runs) != 2 || len(b.waiting) > 0 {
 		t.Fatalf("%d are left:\n%s", len(b.waiting), res)
 	}
+	if res.RatioSent <= 0 || res.Parts[1].Sent <= 0 || !strings.Contains(res.String(), "of what was sent") {
+		t.Errorf("nothing is said of what was sent:\n%s", res)
+	}
 	if res.Parts[0].Name != "unordered" || res.Parts[1].Name != "per_key" || res.Parts[1].Messages < 200 {
 		t.Errorf("%+v", res.Parts)
 	}
