@@ -118,3 +118,28 @@ func TestNamedLikeAnID(t *testing.T) {
 	r.gone("", task)
 	r.everywhere()
 }
+
+// TestMovedDuplicate is that a message whose dedup key stands for a task that died and was moved is told the result that was
+// pushed for it.
+func TestMovedDuplicate(t *testing.T) {
+	r := deadRig(t)
+	m := Message{TaskID: []byte("t"), HasDedup: true, DedupKey: [16]byte{1}, DedupContent: [16]byte{2}}
+	old, id, _ := r.bury(m)
+	r.ok(&PushResult{Queue: []byte("q"), TaskID: []byte("t"), Result: Result{Output: []byte("R")}})
+	m.TaskID = nil
+	o := r.ok(&Enqueue{Queue: []byte("q"), Messages: []Message{m}})
+	must(t, "answer", o, Outcome{Duplicate: true, ID: old, HasResult: true, Task: id})
+	r.everywhere()
+}
+
+// TestMovedReleaseRepeated is that a release gets its first answer again, also when the message has died and been moved since.
+func TestMovedReleaseRepeated(t *testing.T) {
+	r := deadRig(t)
+	r.put(Message{TTLMillis: 50})
+	release := &Release{Token: r.lease1()}
+	first := r.ok(release)
+	r.tick(60)
+	must(t, "moved", r.s.Stats(numD).Moved, 1)
+	must(t, "the repeat", r.one(release), first)
+	r.everywhere()
+}

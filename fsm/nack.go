@@ -126,8 +126,8 @@ func (s *State) release(op *Release) Outcome {
 	slot, code := s.held(op.Token)
 	if code == NotFound {
 		end, _, c := s.heldMoved(op.Token)
-		if c == OK && end == endReleaseDead {
-			return Outcome{Dead: true}
+		if c == OK && (end == endRelease || end == endReleaseDead) { // released, it died later or by that
+			return Outcome{Dead: end == endReleaseDead}
 		}
 		code = lostIfKnown(c)
 	}

@@ -176,9 +176,16 @@ func (s *State) findResultOrigin(id ID) (int32, bool) {
 func (s *State) resultTask(id ID) (task ID, ok bool) {
 	sl, ok := s.findResult(id)
 	if !ok {
-		if sl, ok = s.findResultOrigin(id); !ok {
-			return ID{}, false
+		sl, ok = s.findResultOrigin(id)
+	}
+	if !ok { // pushed for a dead letter that was moved: it has that one's new id
+		if slot, moved := s.findMoved(id); moved {
+			sl = s.resultOf(s.messages.Get(slot))
+			ok = sl != none
 		}
+	}
+	if !ok {
+		return ID{}, false
 	}
 	return s.results.Get(sl).id, true
 }
