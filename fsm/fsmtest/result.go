@@ -88,6 +88,7 @@ func (m *Model) finish(op *fsm.Ack) fsm.Outcome {
 	if len(op.Then) > maxBatch {
 		return refuse(fsm.InvalidArgument, fsm.FieldThen)
 	}
+	x.link = true // a late ack's message waits, and must not make room for its own chain
 	if o := m.then(op); o.Code != fsm.OK {
 		return o
 	}
