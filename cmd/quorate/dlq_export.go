@@ -25,8 +25,8 @@ func newDLQExport(c *cli) *cobra.Command {
 output, a page at a time: memory does not grow with their number.
 
 JSON is one array, an object a line, and exact: bodies are base64. CSV is for people and spreadsheets: a cell that a
-spreadsheet would take for a formula (it begins with = + - @, a tab or a line break) has ' before it, and a body that is
-not text is base64, as body_encoding says.`,
+spreadsheet would take for a formula (it begins with = + - @, a tab or a line break) has ' before it, and a body or key that
+is not text is base64, as body_encoding and key_encoding say; JSON has such a key as key_base64.`,
 		Example: "  quorate dlq export orders --format csv --since 24h > orders.csv\n  quorate dlq export orders --format json | jq length",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -104,7 +104,7 @@ type csvExport struct {
 
 var csvHead = []string{
 	"id", "original_id", "task_id", "queue", "origin", "kind", "reason", "attempts", "redrives", "failed_at", "original_created_at",
-	"error_message", "worker", "priority", "content_type", "headers", "body", "body_encoding",
+	"error_message", "worker", "priority", "content_type", "key", "key_encoding", "headers", "body", "body_encoding",
 }
 
 func (e *csvExport) begin() error { return e.w.Write(csvHead) }
@@ -126,8 +126,12 @@ func (e *csvExport) one(t *client.Task) error {
 	if !utf8.Valid(t.Body) || hasControl(t.Body) {
 		body, encoding = base64.StdEncoding.EncodeToString(t.Body), "base64"
 	}
+	key, keyEncoding := orderingKey(t.Key)
+	if hasControl(t.Key) && keyEncoding == "text" {
+		key, keyEncoding = base64.StdEncoding.EncodeToString(t.Key), "base64"
+	}
 	e.row = append(e.row[:0], t.ID, t.OriginalID, t.TaskID, t.Queue, t.Origin, t.Kind, t.Reason, fmt.Sprint(t.Attempts), fmt.Sprint(t.Redrives),
-		timestamp(t.EndedAt), timestamp(t.OriginalEnqueuedAt), t.Error, t.Worker, fmt.Sprint(t.Priority), t.ContentType, headers, body, encoding)
+		timestamp(t.EndedAt), timestamp(t.OriginalEnqueuedAt), t.Error, t.Worker, fmt.Sprint(t.Priority), t.ContentType, key, keyEncoding, headers, body, encoding)
 	for i, cell := range e.row {
 		e.row[i] = harmless(cell)
 	}

@@ -23,6 +23,8 @@ type leasedMessage struct {
 	Kind        string            `json:"kind,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
 	Priority    int               `json:"priority"`
+	Key         string            `json:"key,omitempty"`
+	KeyBase64   string            `json:"key_base64,omitempty"` // instead of key, where that is not text
 	Headers     map[string]string `json:"headers,omitempty"`
 	Body        []byte            `json:"body"`
 }
@@ -51,6 +53,11 @@ func newLease(c *cli) *cobra.Command {
 				for _, d := range ds {
 					m := leasedMessage{ID: d.ID, Token: d.Token, TaskID: d.TaskID, Attempt: d.Attempt, LeaseLeftMS: leaseLeft(d).Milliseconds(),
 						Kind: d.Kind, ContentType: d.ContentType, Priority: d.Priority, Body: d.Body, AtMostOnce: d.AtMostOnce}
+					if key, encoding := orderingKey(d.Key); encoding == "base64" {
+						m.KeyBase64 = key
+					} else {
+						m.Key = key
+					}
 					if m.Body == nil {
 						m.Body = []byte{}
 					}

@@ -294,9 +294,10 @@ func newScheduleShow(c *cli) *cobra.Command {
 			if c.asJSON() {
 				v := scheduleJSON(&s)
 				msg := map[string]any{
-					"body": m.Body, "kind": m.Kind, "content_type": m.ContentType, "key": m.Key, "headers": m.Headers,
+					"body": m.Body, "kind": m.Kind, "content_type": m.ContentType, "headers": headerMap(m.Headers),
 					"ttl_ms": m.TTL.Milliseconds(), "timeout_ms": m.Timeout.Milliseconds(), "retry": formatRetry(m.Retry),
 				}
+				setKey(msg, m.Key)
 				if m.Priority != nil {
 					msg["priority"] = *m.Priority
 				}

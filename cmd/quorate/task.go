@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -42,10 +44,14 @@ func (c *cli) printTask(t client.Task) error {
 	if c.asJSON() {
 		return c.json(taskJSON(t))
 	}
-	err := c.fields("id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "origin", t.Origin, "held", t.Held, "not moved", t.Stay, "kind", t.Kind, "status", t.Status,
+	pairs := []string{"id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "origin", t.Origin, "held", t.Held, "not moved", t.Stay, "kind", t.Kind, "status", t.Status,
 		"attempts", attemptsOf(t), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
 		"redrives", count(t.Redrives), "enqueued", timestamp(t.EnqueuedAt), "due", timestamp(t.DueAt), "lease ends", timestamp(t.LeaseEndsAt),
-		"expires", timestamp(t.ExpiresAt), "ended", timestamp(t.EndedAt), "body", excerpt(t.Body))
+		"expires", timestamp(t.ExpiresAt), "ended", timestamp(t.EndedAt), "content type", t.ContentType, "key", string(t.Key)}
+	for _, h := range t.Headers {
+		pairs = append(pairs, "header", h.Name+"="+h.Value)
+	}
+	err := c.fields(append(pairs, "body", excerpt(t.Body))...)
 	if err != nil || len(t.History) == 0 {
 		return err
 	}
@@ -78,7 +84,8 @@ func stamp(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// taskJSON is the JSON of a task, message or dead letter; times are Unix milliseconds, the body base64.
+// taskJSON is the JSON of a task, message or dead letter; times are Unix milliseconds, the body base64, the ordering key as
+// orderingKey writes it, in "key", or "key_base64" where it is not text.
 func taskJSON(t client.Task) map[string]any {
 	m := map[string]any{
 		"id": t.ID, "original_id": t.OriginalID, "task_id": t.TaskID, "queue": t.Queue, "kind": t.Kind, "status": t.Status,
@@ -104,12 +111,9 @@ func taskJSON(t client.Task) map[string]any {
 	set("error_message", t.Error, t.Error != "" || t.Status == "dead")
 	set("content_type", t.ContentType, t.ContentType != "")
 	set("body", t.Body, t.Body != nil)
+	setKey(m, t.Key)
 	if len(t.Headers) > 0 {
-		h := map[string]string{}
-		for _, x := range t.Headers {
-			h[x.Name] = x.Value
-		}
-		m["headers"] = h
+		m["headers"] = headerMap(t.Headers)
 	}
 	if len(t.History) > 0 {
 		var hs []map[string]any
@@ -117,6 +121,37 @@ func taskJSON(t client.Task) map[string]any {
 			hs = append(hs, map[string]any{"attempt": a.Number, "at": stamp(a.At), "worker": a.Worker, "error": a.Error})
 		}
 		m["history"] = hs
+	}
+	return m
+}
+
+// orderingKey is an ordering key for JSON and CSV, which hold text alone: as it is, with the encoding "text", or where it is not
+// UTF-8 in base64, with "base64". Without a key both are empty.
+func orderingKey(key []byte) (text, encoding string) {
+	switch {
+	case len(key) == 0:
+		return "", ""
+	case utf8.Valid(key):
+		return string(key), "text"
+	}
+	return base64.StdEncoding.EncodeToString(key), "base64"
+}
+
+// setKey puts a message's ordering key into its JSON, if it has one.
+func setKey(m map[string]any, key []byte) {
+	switch text, encoding := orderingKey(key); encoding {
+	case "text":
+		m["key"] = text
+	case "base64":
+		m["key_base64"] = text
+	}
+}
+
+// headerMap is headers for JSON, by name.
+func headerMap(hs []client.Header) map[string]string {
+	m := make(map[string]string, len(hs))
+	for _, h := range hs {
+		m[h.Name] = h.Value
 	}
 	return m
 }
