@@ -116,8 +116,8 @@
 //
 // Requests, queues, dead letters:
 //
-//   - A repeated request gets the outcome as it was, without a mark; one id is remembered, which stands for the id and for
-//     where the result is. low takes effect before the number is judged.
+//   - A repeated request gets the outcome as it was, without a mark; one id is remembered, which stands for the id and
+//     finds the result, under it or under the redriven message whose first id it is. low takes effect before the number is judged.
 //   - Purges and deletes count records that are over and not yet reclaimed; DeleteQueue counts live messages and dead
 //     letters.
 //   - With drop_oldest the oldest dead letters go when one dies, before it is added, until there is room.

@@ -119,6 +119,9 @@ func (m *Model) requested(r fsm.Request, n int, lease *fsm.Lease, run func(i int
 // again answers a repeated request with its first outcome; the tokens of a lease are those that still live.
 func (m *Model) again(was remembered, lease *fsm.Lease) fsm.Outcome {
 	o := was.outcome
+	if o.HasResult {
+		o.Task = m.resultNamed(o.ID)
+	}
 	o.LeaseFrom, o.LeaseCount = int32(len(m.fx.Leases)), 0
 	for i := range uint64(was.leaseTotal) {
 		position := fsm.ID{Hi: was.first.Hi, Lo: was.first.Lo + i}
@@ -132,6 +135,24 @@ func (m *Model) again(was remembered, lease *fsm.Lease) fsm.Outcome {
 		}
 	}
 	return o
+}
+
+// resultNamed is the message under which the result is found that an outcome remembers by one id: that one, or the redriven
+// message whose task has it for its first id.
+func (m *Model) resultNamed(id fsm.ID) fsm.ID {
+	found := id
+	for _, q := range m.queues {
+		for _, r := range q.records {
+			switch {
+			case !r.hasResult || m.ended(r.end):
+			case r.message == id:
+				return id
+			case r.original == id && r.task == idText(id):
+				found = r.message
+			}
+		}
+	}
+	return found
 }
 
 // SessionKnown says whether a session lives at T.
