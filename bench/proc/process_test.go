@@ -77,13 +77,13 @@ func TestProcess(t *testing.T) {
 	}
 	child := p.pids(p.Pid())[1]
 	p.Kill()
-	for state := "?"; ; {
+	for {
 		f := statFields(child)
 		if len(f) == 0 || f[0] == "Z" { // gone, or waiting for whoever has inherited it
 			break
 		}
-		if state = f[0]; pause(ctx, time.Millisecond) != nil {
-			t.Fatalf("the child of the killed shell is still there, in state %s", state)
+		if pause(ctx, time.Millisecond) != nil {
+			t.Fatalf("the child of the killed shell is still there, in state %s", f[0])
 		}
 	}
 	if code, err := p.Exited(ctx); err != nil || code != -1 {
