@@ -178,7 +178,7 @@ func (m *Model) dedupHit(q *queue, d *dedupKey, again *fsm.Message) fsm.Outcome 
 	o := fsm.Outcome{Duplicate: true, ID: d.first}
 	x, r := m.find(q, func(n names) bool { return n.id == d.first })
 	if x == nil && r == nil {
-		x, r = m.find(q, func(n names) bool { return n.task == idText(d.first) })
+		x, r = m.find(q, func(n names) bool { return n.original == d.first && n.task == idText(d.first) })
 	}
 	if x != nil {
 		r = m.resultOfTask(q, x.task)
