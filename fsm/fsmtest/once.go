@@ -23,7 +23,7 @@ func (m *Model) handOver(q *queue, x *message) {
 func (m *Model) Handed(t fsm.Token) (fsm.Delivery, bool) {
 	for _, d := range m.parked {
 		if d.Token == t {
-			return d, true
+			return d, m.queue(d.Queue) != nil // not where the same entry has deleted its queue
 		}
 	}
 	return fsm.Delivery{}, false
