@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -25,9 +27,20 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return execute(ctx, args, stdin, stdout, stderr)
 }
 
-// execute runs one command line and returns its exit code.
+// errInterrupted is said where a signal ended a command before it was through.
+var errInterrupted = errors.New("interrupted")
+
+// execute runs one command line and returns its exit code. One whose output could not be written has failed, whatever it did.
 func execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := newRoot(stdin, stdout, stderr)
+	out := &watchedWriter{w: stdout}
+	root := newRoot(stdin, out, stderr)
 	root.SetArgs(args)
-	return report(stderr, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if lost := out.failed(); err == nil && lost != nil {
+		err = failed(fmt.Errorf("standard output: %w", lost))
+	}
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = &exitError{code: exitFailed, err: errInterrupted}
+	}
+	return report(stderr, err)
 }

@@ -355,7 +355,7 @@ func newQueueStats(c *cli) *cobra.Command {
 
 // terminal says whether standard output is one.
 func (c *cli) terminal() bool {
-	f, ok := c.stdout.(*os.File)
+	f, ok := underlying(c.stdout).(*os.File)
 	if !ok {
 		return false
 	}
