@@ -182,7 +182,7 @@ func full(k *call, o *fsm.Outcome) string {
 	case fsm.FieldDepth:
 		return fmt.Sprintf("%s holds %d messages, its max_depth: wait until some are done, or raise it", q, o.Limit)
 	case fsm.FieldBytes:
-		return fmt.Sprintf("%s has no room left in its max_bytes of %d: wait until some messages are done, or raise it", q, o.Limit)
+		return fmt.Sprintf("%s has no room left in its max_bytes of %d: wait until some messages are done, or raise it; a message larger than that never fits", q, o.Limit)
 	case fsm.FieldTasks:
 		return fmt.Sprintf("%s holds %d messages, the most one can", q, o.Limit)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -179,8 +180,8 @@ func explain(err error) error {
 	var dec *toml.DecodeError
 	if errors.As(err, &dec) {
 		line, col := dec.Position()
-		if key := strings.Join(dec.Key(), "."); key != "" && strings.Contains(err.Error(), "struct field") {
-			want := "another type"
+		if key := strings.Join(dec.Key(), "."); key != "" && strings.Contains(err.Error(), "cannot decode TOML") {
+			want := cmp.Or(declaredType(key), "another type")
 			for _, s := range settings {
 				if s.key == key {
 					want = typeName(s)
