@@ -49,8 +49,15 @@ is not text is base64, as body_encoding and key_encoding say; JSON has such a ke
 			if err := to.begin(); err != nil {
 				return err
 			}
-			if err := cl.EachDead(ctx, args[0], o, to.one); err != nil {
-				_ = w.Flush() // what is there is there; the error says that it is not all
+			begun := false
+			err := cl.EachDead(ctx, args[0], o, func(t *client.Task) error {
+				begun = true
+				return to.one(t)
+			})
+			if err != nil {
+				if begun {
+					_ = w.Flush() // what is there is there; the error says that it is not all
+				}
 				return err
 			}
 			if err := to.end(); err != nil {

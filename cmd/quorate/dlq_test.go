@@ -192,3 +192,15 @@ func TestBenchCountsNodes(t *testing.T) {
 		t.Errorf("%d nodes, want the one", r.Nodes)
 	}
 }
+
+// An export that is refused writes nothing that looks like the beginning of one.
+func TestRefusedExportIsEmpty(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	for _, format := range []string{"csv", "json"} {
+		code, out, errs := cliRun(t, addr, "", "dlq", "export", "nosuch", "--format", format)
+		if code != exitNotFound || out != "" || !strings.Contains(errs, "nosuch") {
+			t.Errorf("%s: exit %d, %q, %q", format, code, out, errs)
+		}
+	}
+}
