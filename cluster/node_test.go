@@ -264,6 +264,7 @@ func TestAllComeBackOnNewPorts(t *testing.T) {
 		c.Kill(i)
 	}
 	for i := range 3 {
+		c.Move(i)
 		if err := c.TryStart(i, 3); err != nil {
 			t.Fatal(err)
 		}
@@ -291,6 +292,8 @@ func TestAllComeBackOnNewPorts(t *testing.T) {
 		return true
 	})
 	for i := range 3 {
+		c.Kill(i)
+		c.Move(i)
 		c.Restart(i)
 		c.WaitVoters(3)
 	}

@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,10 +56,11 @@ type Cluster struct {
 }
 
 type slot struct {
-	node   *cluster.Node // nil: down
-	dir    string
-	gossip string // last known
-	fatal  chan error
+	node         *cluster.Node // nil: down
+	dir          string
+	raft, gossip string // last known
+	moves        bool   // it starts on new ports the next time
+	fatal        chan error
 }
 
 // Start starts n nodes, which make a cluster together, and waits until all are ready.
@@ -95,12 +97,14 @@ func (c *Cluster) add(expect int) int {
 
 func label(i int) string { return fmt.Sprintf("n%d", i+1) }
 
-// TryStart starts node i, which is down, with the given bootstrap_expect.
+// TryStart starts node i, which is down, with the given bootstrap_expect, at the addresses that it had if they are still
+// free. A node that moves has raft take over a new address, and raft v1.8.0 has a data race there (updateLastAppended reads
+// the peer without its lock), which the race detector would find now and then in any test that restarts nodes under load.
 func (c *Cluster) TryStart(i, expect int) error {
 	c.mu.Lock()
 	s := c.slots[i]
 	cfg := cluster.Config{
-		NodeID: label(i), DataDir: s.dir, RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0",
+		NodeID: label(i), DataDir: s.dir, RaftAddr: fresh, GossipAddr: fresh,
 		BootstrapExpect: expect, ClientAddr: fmt.Sprintf("127.0.0.1:%d", 20001+i), Version: "test", Logger: c.o.Logger,
 		Fatal: func(err error) { s.fatal <- err },
 		// Crowded machines, and the race detector, starve whole processes for longer than the product's 250 ms.
@@ -108,6 +112,10 @@ func (c *Cluster) TryStart(i, expect int) error {
 			r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout = election, election, election/2
 		},
 	}
+	if !s.moves {
+		cfg.RaftAddr, cfg.GossipAddr = again(s.raft), again(s.gossip)
+	}
+	s.moves = false
 	for j, o := range c.slots {
 		if j != i && o.gossip != "" {
 			cfg.Join = append(cfg.Join, o.gossip)
@@ -124,7 +132,7 @@ func (c *Cluster) TryStart(i, expect int) error {
 		return err
 	}
 	c.mu.Lock()
-	s.node, s.gossip = n, n.GossipAddr()
+	s.node, s.raft, s.gossip = n, n.RaftAddr(), n.GossipAddr()
 	c.mu.Unlock()
 	return nil
 }
@@ -186,7 +194,34 @@ func (c *Cluster) Stop(i int) {
 	}
 }
 
-// Restart starts node i again, on new ports; it kills it first if it runs.
+const fresh = "127.0.0.1:0"
+
+// again is an address that a node had, or a new one where that was none or is taken.
+func again(addr string) string {
+	if addr == "" {
+		return fresh
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return fresh
+	}
+	defer l.Close()
+	p, err := net.ListenPacket("udp", addr)
+	if err != nil {
+		return fresh
+	}
+	defer p.Close()
+	return addr
+}
+
+// Move has node i, which is down, start on new ports the next time.
+func (c *Cluster) Move(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slots[i].moves = true
+}
+
+// Restart starts node i again, where it was; it kills it first if it runs.
 func (c *Cluster) Restart(i int) {
 	c.t.Helper()
 	c.Kill(i)
