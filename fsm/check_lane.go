@@ -57,8 +57,8 @@ func (c *checker) queueLanes(q *queue) (blocked int64) {
 func (c *checker) lanes() {
 	s := c.s
 	s.messages.Each(func(slot int32, m *message) bool {
-		if !s.alive(m) || m.state == StateDead || m.state == StateScheduled {
-			return true
+		if m.state == StateDone || !s.alive(m) || m.state == StateDead || m.state == StateScheduled {
+			return true // what was handed over is in no queue, and its queue may be gone
 		}
 		q := s.queues[m.queue]
 		ln, _, ordered := s.laneOf(q, m)

@@ -194,15 +194,22 @@ func TestAtMostOnceInOneEntry(t *testing.T) {
 	name := []byte("q")
 	lease := &Lease{Queue: name, Consumer: someone, Max: 9}
 	for _, c := range []struct {
-		what  string
-		then  Op
-		there bool
+		what   string
+		then   Op
+		there  bool
+		purges int // before, each of which counts the queue's generation up
 	}{
-		{"nothing", &Checkpoint{}, true},
-		{"purge", &PurgeQueue{Name: name}, true},
-		{"delete", &DeleteQueue{Name: name}, false},
+		{"nothing", &Checkpoint{}, true, 0},
+		{"purge", &PurgeQueue{Name: name}, true, 0},
+		{"delete", &DeleteQueue{Name: name}, false, 0},
+		{"delete, purged before", &DeleteQueue{Name: name}, false, 1},
+		{"delete, purged twice before", &DeleteQueue{Name: name}, false, 2},
 	} {
 		r := once(t, QueueOptions{})
+		for range c.purges {
+			r.put(text("purged"))
+			r.ok(&PurgeQueue{Name: name})
+		}
 		for i := range 3 {
 			m := text(fmt.Sprint("body ", i))
 			m.TTLMillis = 1000 // each has a side
@@ -217,6 +224,7 @@ func TestAtMostOnceInOneEntry(t *testing.T) {
 			}
 		}
 		must(t, "parked", len(r.s.parked), 3)
+		must(t, c.what+": check", r.s.Check(), nil)
 		b := restored(t, snapshot(t, r.s))
 		must(t, "restored", b.messages.Len(), 0)
 		b.Close()
