@@ -126,6 +126,7 @@ func (m *Model) redrive(name string, id fsm.ID, edit func(*message), due int64) 
 	m.begin(q, y, max(due, m.t))
 	q.messages = append(q.messages, y)
 	q.stats.Redriven++
+	m.settleAll()
 	return fsm.Outcome{ID: y.id}
 }
 

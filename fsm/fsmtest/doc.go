@@ -28,9 +28,14 @@
 // must be written as it was. In the end the log is applied to an empty state, which must have the same digest; then
 // all work is done, purged or deleted, time passes, and every count of Memory must be back to zero.
 //
+// Where keys matter, what can be leased is compared by what is leased, in its order; what the leader is told of it beforehand must
+// say whether there is something at T and later, and when the first will be, not how much.
+//
 // Not compared: QueueStats.Refused and OldestEnqueuedAt (but for their being zero when a queue is empty),
 // Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
 // and which of several bad fields a refusal names (the model follows fsm's order).
+//
+// Not covered: ChangeQueue, rates at T beyond 2223, and a full table of keys in debt.
 //
 // # Using it
 //
@@ -113,6 +118,15 @@
 //   - Depth and bytes are judged before dead letters and results; by a requeue bytes after results.
 //   - max_age_ms is a ttl like one that was given, kept by a requeue.
 //   - The ordering may be set to what it is at any time.
+//
+// Keys:
+//
+//   - A flow of an ordered key holds one message at a time: when that goes, whatever way, the flow is empty for a moment. So it
+//     leaves its ring and comes again at the tail, and a key that was held is judged anew.
+//   - So it is with a ready message that is rescheduled to be ready: it goes, and comes again.
+//   - What an ack has ended is judged before what it enqueues comes in, link by link; then those die that made room.
+//   - A lease whose key is full holds back what of the key is ready.
+//   - The leader is told of a key that its rate holds when the first message comes to be held so; not again by time.
 //
 // Requests, queues, dead letters:
 //

@@ -128,7 +128,7 @@ func (m *Model) worked() bool {
 // forgotten says that nothing is remembered any more.
 func (m *Model) forgotten() bool {
 	for _, q := range m.queues {
-		if len(q.records)+len(q.dedup) > 0 {
+		if int64(len(q.records)+len(q.dedup))+q.debts() > 0 {
 			return false
 		}
 	}

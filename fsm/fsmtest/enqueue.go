@@ -117,6 +117,7 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 
 // accept adds a message that nothing keeps out any more.
 func (m *Model) accept(q *queue, x *fsm.Message, y *message) fsm.ID {
+	m.settleKeys(q)
 	y.id = m.newID()
 	y.original, y.originalEnqueuedAt = y.id, m.t
 	if y.task == "" {
@@ -128,6 +129,7 @@ func (m *Model) accept(q *queue, x *fsm.Message, y *message) fsm.ID {
 	}
 	m.begin(q, y, due)
 	q.messages = append(q.messages, y)
+	m.settleKeys(q)
 	q.stats.Enqueued++
 	m.hookOn(y.id, x)
 	if x.TTLMillis == 0 && y.ttl > 0 {

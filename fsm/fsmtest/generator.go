@@ -20,6 +20,7 @@ type Generator struct {
 	t        int64 // T of the entry being made
 	queues   []string
 	tiny     bool     // options with tiny maxima
+	byKey    bool     // queues in which keys matter
 	crowd    bool     // batches large enough that more than 1,024 moves are due at once
 	heavy    bool     // bodies of about a megabyte
 	closing  *fsm.Ack // the last one of a moved message
@@ -68,6 +69,7 @@ func NewGenerator(seed uint64, model *Model) *Generator {
 	if !g.crowd && !g.heavy && g.chance(20) {
 		g.focus = pick(g, 10, 50, 97)
 	}
+	g.byKey = !g.crowd && g.chance(50)
 	g.drawExtras()
 	switch g.rng.IntN(4) {
 	case 0:
@@ -190,6 +192,13 @@ func (g *Generator) someEnd() (int64, bool) {
 		for _, r := range q.records {
 			ends = append(ends, r.end)
 		}
+		for _, k := range q.keys {
+			if at := (k.tat + 999_999) / 1_000_000; k.debt && k.hold == holdRate {
+				ends = append(ends, k.until, k.until, at)
+			} else if k.debt {
+				ends = append(ends, at)
+			}
+		}
 		for _, x := range q.dead {
 			ends = append(ends, x.failedAt+q.options.DeadRetentionMillis)
 		}
@@ -278,6 +287,21 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		return op, requested
 	}
 	p := g.rng.IntN(1000)
+	if g.byKey && g.chance(25) { // more waits and is out, and options change under it
+		switch p := g.rng.IntN(100); {
+		case p < 40:
+			o := g.lease()
+			return o, !o.Request.Session.IsZero()
+		case p < 75:
+			o := &fsm.Enqueue{Queue: g.queueName(), Messages: g.messages()}
+			g.fit(o.Queue, o.Messages)
+			o.Request = g.request(len(o.Messages), false)
+			return o, !o.Request.Session.IsZero()
+		}
+		o := &fsm.SetQueue{Request: g.request(1, false), Name: g.queueName()}
+		o.Options = g.setOptions(string(o.Name))
+		return o, !o.Request.Session.IsZero()
+	}
 	if g.focus > 0 && p < 700 && g.live() > 2 {
 		switch {
 		case g.chance(45):

@@ -43,6 +43,7 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 	}
 	o := fsm.Outcome{LeaseFrom: int32(len(m.fx.Leases))}
 	size := int64(0)
+	m.noticeTime(q)
 	for o.LeaseCount < op.Max {
 		if q.slots() == 0 {
 			m.seeLimit(q)
@@ -52,7 +53,7 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 			m.sometimes("limit: the rate")
 			break
 		}
-		x := q.firstReady()
+		x := m.nextOf(q)
 		m.seeOrder(q, x)
 		if x == nil {
 			break
@@ -77,6 +78,7 @@ func (m *Model) leaseOut(op *fsm.Lease) fsm.Outcome {
 		} else {
 			m.handOut(x)
 		}
+		m.served(q, x)
 		o.LeaseCount++
 	}
 	return o

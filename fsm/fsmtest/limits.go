@@ -25,7 +25,10 @@ func checkModes(o fsm.QueueOptions) fsm.Field {
 	case o.Delivery > fsm.DeliverAtMostOnce:
 		return fsm.FieldDelivery
 	}
-	return checkRate(o.RateMilli, o.Burst, fsm.FieldRate, fsm.FieldBurst)
+	if f := checkRate(o.RateMilli, o.Burst, fsm.FieldRate, fsm.FieldBurst); f != fsm.FieldNone {
+		return f
+	}
+	return checkKeys(o)
 }
 
 // uvarint is how many bytes a number takes, seven bits in each.
@@ -201,15 +204,27 @@ func (m *Model) seeOptions(q *queue, o *fsm.QueueOptions) {
 type servable struct {
 	queue string
 	id    fsm.ID
+	key   string // instead of the id, of all that a key's rate holds
 }
 
 // servable are the messages of all queues that a lease may hand out, as far as their limits go.
-func (m *Model) servable() map[servable]bool {
+//
+// What a rate holds is told of once a key, since the leader then knows when it goes; and what a key's lease leaves behind needs no
+// telling. So before an entry each message of a key that is not full counts, and the key.
+func (m *Model) servable(before bool) map[servable]bool {
 	set := map[servable]bool{}
 	for _, q := range m.queues {
 		if q.slots() > 0 {
 			for _, x := range q.unblocked() {
-				set[servable{q.name, x.id}] = true
+				k := q.keys[x.key]
+				held := k != nil && k.hold == holdRate
+				free := k == nil || k.hold != holdFull
+				if held || before && free { // it goes in time, with all of its key
+					set[servable{queue: q.name, key: x.key}] = true
+				}
+				if free && (!held || before) {
+					set[servable{q.name, x.id, ""}] = true
+				}
 			}
 		}
 	}

@@ -59,7 +59,7 @@ type Model struct {
 	complete []*msgBatch             // by the step in hand
 	doomed   []*message              // to die when what they make room for is in
 	chaining bool                    // an ack's list is being enqueued
-	parked   []fsm.Delivery          // what was delivered at most once
+	parked   []handed                // what was delivered at most once
 	instead  map[[2]fsm.Outcome]bool // refusals that would have been as right as the one given
 	seen     *Coverage               // over all entries; no part of the state
 }
@@ -75,6 +75,9 @@ type queue struct {
 	records  []*record  // results and tombstones, in order of recording
 	dedup    []*dedupKey
 	stats    Counters
+
+	keys  map[string]*keyState // where keys matter; "" is what has none
+	rings [10][]turn           // with fair_by = key, one a priority
 }
 
 // Counters are a queue's totals, which only grow.
@@ -208,11 +211,13 @@ func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.t = t
 
 	for i := 0; i < maxMoves && m.move(); i++ {
+		m.settleAll()
 		m.callbacks()
 	}
 	for i, op := range e.Ops {
 		m.op = int32(i)
 		m.fx.Outcomes = append(m.fx.Outcomes, m.do(op)...)
+		m.settleAll()
 		m.callbacks()
 		m.fx.OpEnd = append(m.fx.OpEnd, int32(len(m.fx.Outcomes)))
 	}
@@ -355,6 +360,7 @@ func (m *Model) clone() *Model {
 	for _, q := range m.queues {
 		qc := *q
 		qc.messages, qc.dead, qc.records, qc.dedup = nil, nil, nil, nil
+		qc.copyKeys()
 		for _, x := range q.messages {
 			y := *x
 			qc.messages = append(qc.messages, &y)

@@ -56,7 +56,7 @@ func (g *Generator) message() fsm.Message {
 	if g.chance(10) {
 		x.ContentType = g.text(128)
 	}
-	if g.chance(50) {
+	if g.chance(50) || g.byKey && g.chance(50) {
 		x.Key = []byte(pick(g, "a", "b", "c"))
 		if g.chance(5) {
 			x.Key = g.text(256)

@@ -12,6 +12,10 @@ func (g *Generator) newOptions(name string) fsm.QueueOptions {
 	case name != "dlq" && g.chance(80):
 		o.DeadLetterQueue, o.Paused = "dlq", false
 	}
+	if g.byKey && g.chance(80) {
+		g.keyed(&o)
+	}
+	g.mend(&o)
 	g.fault(name, &o)
 	return o
 }
@@ -32,6 +36,10 @@ func (g *Generator) setOptions(name string) fsm.QueueOptions {
 			o.DeadRetentionMillis = pick(g, 1000, 3000, 60_000, 100*day)
 		}
 	}
+	if g.byKey && g.chance(40) {
+		g.keyed(&o)
+	}
+	g.mend(&o)
 	g.fault(name, &o)
 	return o
 }
@@ -123,6 +131,10 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 
 // spoilOptions puts one option beyond its range.
 func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
+	if g.byKey && g.chance(40) {
+		g.spoilKeys(o)
+		return
+	}
 	switch g.rng.IntN(20) {
 	case 0:
 		o.LeaseMillis = pick(g, minLease-1, maxLease+1, -1)

@@ -75,12 +75,16 @@ func (m *Model) seeOrder(q *queue, served *message) {
 	}
 }
 
-// Holder is the queue of a live lease whose message holds others back.
+// Holder is the queue of a live lease whose message holds others back, of its group, or of its key where as much of that is out as
+// may be.
 func (m *Model) Holder(t fsm.Token) string {
 	for _, q := range m.queues {
 		for _, x := range q.messages {
 			if x.state != fsm.StateLeased || x.token() != t {
 				continue
+			}
+			if k := q.keys[x.key]; k != nil && k.hold == holdFull {
+				return q.name
 			}
 			lane, ok := q.lane(x)
 			for _, y := range q.messages {

@@ -72,5 +72,6 @@ func (m *Model) dropDoomed() {
 		x.doomed = false
 		q.stats.Overflowed++
 		m.die(q, x, fsm.ReasonOverflow)
+		m.settleAll()
 	}
 }

@@ -55,7 +55,7 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	if p.keep {
 		p.log = append(p.log, loggedEntry{index, bytes.Clone(data)})
 	}
-	was := p.Model.servable()
+	was := p.Model.servable(true)
 	want := p.Model.Apply(index, e)
 	if err := p.State.Apply(index, data, &p.fx); err != nil {
 		return want, fmt.Errorf("state refuses to read the entry: %w", err)
@@ -126,7 +126,7 @@ func (p *Pair) compareWakes(want *fsm.Effects, was map[servable]bool) error {
 	for _, n := range p.fx.Ready {
 		told[p.State.QueueName(n)]++
 	}
-	for x := range p.Model.servable() {
+	for x := range p.Model.servable(false) {
 		if !was[x] && told[x.queue] != 1 {
 			errs = append(errs, fmt.Errorf("message %s of queue %s can be leased, and the queue was told %d times", shortID(x.id), x.queue, told[x.queue]))
 			break

@@ -31,6 +31,7 @@ func (m *Model) Stats(name string) (s fsm.QueueStats, ok bool) {
 		}
 	}
 	s.Blocked += s.Ready
+	s.Parked, s.KeyDebts = q.parked(), q.debts()
 	for _, x := range q.messages {
 		if x.moved != nil {
 			s.Moved++

@@ -109,6 +109,7 @@ func (m *Model) createQueue(op *fsm.CreateQueue) fsm.Outcome {
 
 func (m *Model) newQueue(name string, o fsm.QueueOptions) *queue {
 	o.Retry.Steps = append([]int64(nil), o.Retry.Steps...)
+	o.FairWeights = append([]fsm.FairWeight(nil), o.FairWeights...)
 	m.numbers++
 	q := &queue{name: name, number: m.numbers, options: o}
 	m.queues = append(m.queues, q)
@@ -139,7 +140,10 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 		x.over = m.deadEnded(q, x) // a longer retention brings nothing back
 	}
 	o.Retry.Steps = append([]int64(nil), o.Retry.Steps...)
+	o.FairWeights = append([]fsm.FairWeight(nil), o.FairWeights...)
+	was := q.options
 	q.options = o
+	m.changeKeys(q, &was)
 	return fsm.Outcome{}
 }
 

@@ -69,6 +69,9 @@ func checkRate(rateMilli, burst int64, rateField, burstField fsm.Field) fsm.Fiel
 // compareOutlook compares what a queue can give at T and later, if nothing but time comes between.
 func (p *Pair) compareOutlook(name string, n uint32) error {
 	q, t := p.Model.queue(name), p.Model.t
+	if q.keyed() {
+		return p.compareKeyedOutlook(q, n)
+	}
 	b := q.rate()
 	for _, at := range []int64{t, t + 1, t + 7, t + 1000, t + 60_000} {
 		got := p.State.Outlook(n, at)

@@ -92,6 +92,8 @@ func (m *Model) reschedule(op *fsm.Reschedule) fsm.Outcome {
 		x.state, x.due = fsm.StateScheduled, due
 		return fsm.Outcome{ID: x.id, Count: due}
 	}
+	x.state = fsm.StateScheduled // it goes, and comes again
+	m.settleKeys(q)
 	m.makeReady(q, x)
 	return fsm.Outcome{ID: x.id}
 }

@@ -54,11 +54,7 @@ func checkResult(r fsm.Result) fsm.Field {
 
 func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	o := m.finish(op)
-	for _, q := range m.queues {
-		for _, x := range q.messages {
-			x.link = false
-		}
-	}
+	m.arrive()
 	m.dropDoomed()
 	return o
 }

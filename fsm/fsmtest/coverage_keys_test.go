@@ -1,0 +1,33 @@
+package fsmtest
+
+import "github.com/quorate/quorate/fsm"
+
+// Of limits and rates per key, and of turns.
+var keyAnswers = []Answer{
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldInFlightPerKey},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldRatePerKey},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldBurstPerKey},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldFairBy},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldFairWeights},
+}
+
+var keyBranches = []string{
+	"keys: idle, then open",
+	"keys: idle, then full",
+	"keys: idle, then held",
+	"keys: open, then full",
+	"keys: open, then held",
+	"keys: full, then open",
+	"keys: full, then held",
+	"keys: held, then open",
+	"keys: joins the ring",
+	"keys: a turn is over",
+	"keys: a turn is not over",
+	"keys: a debt is over",
+	"keys: matter from now on, with messages waiting",
+	"keys: matter no more, with some parked",
+	"keys: turns end, with messages waiting",
+	"keys: the next of an ordered key",
+	"option: opens keys",
+	"option: parks keys",
+}
