@@ -308,7 +308,7 @@ func (s *State) setOptions(q *queue, o *QueueOptions) Outcome {
 	case dropped && !drops:
 		s.shelterAll(q)
 	}
-	if n := s.unhurried(q); n > before || n > 0 && (q.meta.rate != was || q.meta.keyed) {
+	if n := s.unhurried(q); n > before || n > 0 && (q.meta.rate != was || q.meta.keyed || old.keyed) {
 		s.tellReady(q)
 	}
 	s.clockFix(clockDead, q)
