@@ -2,8 +2,15 @@ package fsmtest
 
 import "github.com/quorate/quorate/fsm"
 
-// Of limits and rates per key, and of turns.
+// Of limits and rates per key, of turns, and of single options.
 var keyAnswers = []Answer{
+	{"ChangeQueue", fsm.OK, fsm.FieldNone},
+	{"ChangeQueue", fsm.InvalidArgument, fsm.FieldQueue},
+	{"ChangeQueue", fsm.InvalidArgument, fsm.FieldOptions},
+	{"ChangeQueue", fsm.NotFound, fsm.FieldQueue},
+	{"ChangeQueue", fsm.FailedPrecondition, fsm.FieldOrdering},
+	{"ChangeQueue", fsm.FailedPrecondition, fsm.FieldDelivery},
+	{"ChangeQueue", fsm.InvalidArgument, fsm.FieldBurstPerKey},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldInFlightPerKey},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldRatePerKey},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldBurstPerKey},

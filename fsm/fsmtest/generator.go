@@ -302,6 +302,11 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		o.Options = g.setOptions(string(o.Name))
 		return o, !o.Request.Session.IsZero()
 	}
+	if g.chance(1) {
+		o := g.change()
+		o.Request = g.request(1, false)
+		return o, !o.Request.Session.IsZero()
+	}
 	if g.focus > 0 && p < 700 && g.live() > 2 {
 		switch {
 		case g.chance(45):
@@ -368,6 +373,10 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	case p < 955:
 		o := &fsm.CreateQueue{Request: g.request(1, false), Name: g.queueName()}
 		o.Options = g.newOptions(string(o.Name))
+		return o, !o.Request.Session.IsZero()
+	case p < 970 && g.chance(30):
+		o := g.change()
+		o.Request = g.request(1, false)
 		return o, !o.Request.Session.IsZero()
 	case p < 970:
 		o := &fsm.SetQueue{Request: g.request(1, false), Name: g.queueName()}

@@ -244,6 +244,8 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.createQueue(op) })
 	case *fsm.SetQueue:
 		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.setQueue(op) })
+	case *fsm.ChangeQueue:
+		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.changeQueue(op) })
 	case *fsm.DeleteQueue:
 		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.deleteQueue(op) })
 	case *fsm.PurgeQueue:

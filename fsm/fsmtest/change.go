@@ -1,0 +1,86 @@
+package fsmtest
+
+import "github.com/quorate/quorate/fsm"
+
+// changeable are the options by their bit in an OptionSet.
+func changeable(to, from *fsm.QueueOptions) map[int]func() {
+	return map[int]func(){
+		1:  func() { to.LeaseMillis = from.LeaseMillis },
+		2:  func() { to.Retry = from.Retry },
+		3:  func() { to.MaxDead = from.MaxDead },
+		4:  func() { to.DeadOverflow = from.DeadOverflow },
+		5:  func() { to.DeadRetentionMillis = from.DeadRetentionMillis },
+		6:  func() { to.DedupWindowMillis = from.DedupWindowMillis },
+		7:  func() { to.DedupMaxKeys = from.DedupMaxKeys },
+		8:  func() { to.ResultTTLMillis = from.ResultTTLMillis },
+		9:  func() { to.MaxResultsBytes = from.MaxResultsBytes },
+		20: func() { to.Ordering = from.Ordering },
+		21: func() { to.MaxDepth = from.MaxDepth },
+		22: func() { to.MaxBytes = from.MaxBytes },
+		23: func() { to.Overflow = from.Overflow },
+		24: func() { to.MaxInFlight = from.MaxInFlight },
+		25: func() { to.Paused = from.Paused },
+		26: func() { to.MaxAgeMillis = from.MaxAgeMillis },
+		27: func() { to.Delivery = from.Delivery },
+		28: func() { to.MaxInFlightPerKey = from.MaxInFlightPerKey },
+		29: func() { to.RateMilli = from.RateMilli },
+		30: func() { to.Burst = from.Burst },
+		31: func() { to.RatePerKeyMilli = from.RatePerKeyMilli },
+		32: func() { to.BurstPerKey = from.BurstPerKey },
+		33: func() { to.FairBy = from.FairBy },
+		34: func() { to.FairWeights = from.FairWeights },
+		40: func() { to.DeadLetterQueue = from.DeadLetterQueue },
+	}
+}
+
+// merged are the options of a queue with those of another set that are named.
+func merged(o fsm.QueueOptions, only fsm.OptionSet, from fsm.QueueOptions) fsm.QueueOptions {
+	for bit, set := range changeable(&o, &from) {
+		if only&(1<<bit) != 0 {
+			set()
+		}
+	}
+	return o
+}
+
+// changeQueue sets some options, and leaves the others.
+func (m *Model) changeQueue(op *fsm.ChangeQueue) fsm.Outcome {
+	switch {
+	case !validQueueName(string(op.Name)):
+		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
+	case op.Only == 0:
+		return refuse(fsm.InvalidArgument, fsm.FieldOptions)
+	}
+	q := m.queue(string(op.Name))
+	if q == nil {
+		return refuse(fsm.NotFound, fsm.FieldQueue)
+	}
+	return m.setQueue(&fsm.SetQueue{Name: op.Name, Options: merged(q.options, op.Only, op.Options)})
+}
+
+// change draws a change of some options: mostly what changes is named and all else given another value, which is not to be looked at.
+func (g *Generator) change() *fsm.ChangeQueue {
+	o := &fsm.ChangeQueue{Name: g.queueName()}
+	o.Options = g.setOptions(string(o.Name))
+	q := g.model.queue(string(o.Name))
+	for bit, most := 0, 64; bit < most; bit++ {
+		if _, known := changeable(&o.Options, &o.Options)[bit]; known && g.chance(12) {
+			o.Only |= 1 << bit
+		}
+	}
+	if q == nil {
+		return o
+	}
+	if g.chance(25) {
+		o.Only |= 1 << 25
+		o.Options.Paused = !q.options.Paused
+	}
+	// One fault at most, since which of several is named is not compared.
+	whole := merged(q.options, o.Only, o.Options)
+	mended := whole
+	g.mend(&mended)
+	if checkOptions(q.name, withDefaults(mended)) != fsm.FieldNone {
+		o.Only = 1 << 25
+	}
+	return o
+}
