@@ -347,13 +347,16 @@ func (m *Model) settleAll() {
 }
 
 // arrive lets the links of a chain come in, one after the other, once all that the ack does has been done.
-func (m *Model) arrive() {
+func (m *Model) arrive(acked fsm.ID) {
 	type link struct {
 		q *queue
 		x *message
 	}
 	var links []link
 	for _, q := range m.queues {
+		for _, x := range q.messages {
+			x.link = x.link && x.id != acked // it waits on, where its late ack was refused
+		}
 		m.settleKeys(q)
 		for _, x := range q.messages {
 			if x.link {

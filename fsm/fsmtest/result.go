@@ -54,7 +54,7 @@ func checkResult(r fsm.Result) fsm.Field {
 
 func (m *Model) ack(op *fsm.Ack) fsm.Outcome {
 	o := m.finish(op)
-	m.arrive()
+	m.arrive(op.Token.Message)
 	m.dropDoomed()
 	return o
 }
