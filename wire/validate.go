@@ -62,13 +62,16 @@ var queueByte = func() (t [256]uint8) {
 }()
 
 // CheckQueue judges a queue name: [A-Za-z0-9][A-Za-z0-9._:-]{0,127}.
-func CheckQueue(field, name string) *Fault {
-	if len(name) == 0 || len(name) > MaxQueueBytes {
-		return Invalid(field, "a queue name of %d bytes; 1 to %d are allowed", len(name), MaxQueueBytes)
+func CheckQueue(field, name string) *Fault { return checkName(field, "queue", name, MaxQueueBytes) }
+
+// checkName judges the name of a queue or of a schedule; they differ in length alone.
+func checkName(field, noun, name string, most int) *Fault {
+	if len(name) == 0 || len(name) > most {
+		return Invalid(field, "a %s name of %d bytes; 1 to %d are allowed", noun, len(name), most)
 	}
 	for i := range len(name) {
 		if k := queueByte[name[i]]; k == 0 || i == 0 && k == 2 {
-			return Invalid(field, "%q is no queue name: letters, digits and . _ : - are allowed, the first a letter or digit", name)
+			return Invalid(field, "%q is no %s name: letters, digits and . _ : - are allowed, the first a letter or digit", name, noun)
 		}
 	}
 	return nil

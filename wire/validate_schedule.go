@@ -2,10 +2,7 @@ package wire
 
 // Validate judges a schedule. What its expression and zone mean is for the server to judge.
 func (s *Schedule) Validate(maxMessageBytes int64) *Fault {
-	if len(s.Name) > MaxScheduleBytes {
-		return Invalid("name", "%d bytes; 1 to %d are allowed", len(s.Name), MaxScheduleBytes)
-	}
-	f := first(CheckQueue("name", s.Name), CheckQueue("queue", s.Queue), checkText("cron", s.Cron, 1, MaxCronBytes),
+	f := first(checkName("name", "schedule", s.Name, MaxScheduleBytes), CheckQueue("queue", s.Queue), checkText("cron", s.Cron, 1, MaxCronBytes),
 		checkText("zone", s.Zone, 0, MaxZoneBytes), checkRange("jitter_ms", s.JitterMillis, 0, MaxJitterMillis))
 	if f != nil {
 		return f
@@ -45,7 +42,7 @@ func (s *ScheduleWrite) Validate(maxMessageBytes int64) *Fault {
 
 // Validate judges a request about one schedule.
 func (s *ScheduleRef) Validate() *Fault {
-	return first(CheckQueue("name", s.Name), s.Request.Validate(1))
+	return first(checkName("name", "schedule", s.Name, MaxScheduleBytes), s.Request.Validate(1))
 }
 
 // Validate judges a listing of schedules.

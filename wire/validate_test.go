@@ -60,6 +60,7 @@ func TestValidate(t *testing.T) {
 		return (&BatchCreate{Queue: "q", Callback: *messageWith(set)}).Validate(mmb)
 	}
 	options := func(o QueueOptions) *Fault { return o.Validate() }
+	schedule := func(name string) *Fault { return (&Schedule{Name: name, Queue: "q", Cron: "@daily"}).Validate(mmb) }
 	sub := Subscribe{Sub: 1, Queue: "q", Credit: 1}
 	result := Result{Output: Bytes("r")}
 	change := func(r TaskReschedule) *Fault {
@@ -79,6 +80,8 @@ func TestValidate(t *testing.T) {
 		{"queue begins with a dot", queue(".q"), `queue: ".q" is no queue name`},
 		{"queue is dot-dot", queue(".."), "queue: "},
 		{"queue with a slash", queue("a/b"), `queue: "a/b" is no queue name: letters, digits and . _ : - are allowed`},
+		{"schedule with a slash", schedule("a/b"), `name: "a/b" is no schedule name`},
+		{"schedule of 97", schedule(long(97)), "name: a schedule name of 97 bytes; 1 to 96"},
 		{"queue with a space", queue("a b"), "queue: "},
 		{"queue with NUL", queue("a\x00"), "queue: "},
 		{"queue with a percent", queue("a%2f"), "queue: "},
