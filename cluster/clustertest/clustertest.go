@@ -210,7 +210,9 @@ func again(addr string) string {
 	if err != nil {
 		return fresh
 	}
-	defer p.Close()
+	if p.Close() != nil {
+		return fresh
+	}
 	return addr
 }
 
