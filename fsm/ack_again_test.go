@@ -143,3 +143,35 @@ func TestMovedReleaseRepeated(t *testing.T) {
 	must(t, "the repeat", r.one(release), first)
 	r.everywhere()
 }
+
+// A result pushed for a message that died when its lease ended, by expiry or by release, answers the late ack of that lease
+// once the dead letter is gone, and not before.
+func TestAckOfPushedAfterDeath(t *testing.T) {
+	for _, by := range []string{"expiry", "release"} {
+		t.Run(by, func(t *testing.T) {
+			r := newRig(t)
+			r.apply(&CreateQueue{Name: []byte("q"), Options: QueueOptions{DeadRetentionMillis: 1000}})
+			o := r.apply(&Enqueue{Queue: []byte("q"), Messages: []Message{{Priority: DefaultPriority, TTLMillis: 1000}}})
+			r.apply(&Lease{Queue: []byte("q"), Max: 1, LeaseMillis: 2000})
+			token := r.fx.Leases[0].Token
+			if by == "release" {
+				r.now += 1500
+				if o := r.apply(&Release{Token: token}); !o[0].Dead {
+					t.Fatalf("released after its time: %+v", o[0])
+				}
+			} else {
+				r.now += 2500
+			}
+			if o := r.apply(&PushResult{Queue: []byte("q"), TaskID: []byte(o[0].ID.String())}); o[0].Code != OK {
+				t.Fatalf("push: %+v", o[0])
+			}
+			if o := r.apply(&Ack{Token: token}); o[0].Code != LeaseLost {
+				t.Errorf("ack beside the dead letter: %+v", o[0])
+			}
+			r.now += 1001
+			if o := r.apply(&Ack{Token: token}); o[0].Code != OK || !o[0].Duplicate || !o[0].HasResult {
+				t.Errorf("ack after it: %+v", o[0])
+			}
+		})
+	}
+}

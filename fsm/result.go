@@ -268,7 +268,7 @@ func (s *State) pushOn(slot int32, op *PushResult) Outcome {
 		sd = s.sides.Get(m.side)
 	}
 	sl := s.record(q, m, sd, op.Kind, &op.Result, 0, ID{})
-	if m.state != StateLeased && m.flags&flagMoved == 0 && sd != nil && (sd.end == endExpiry || sd.end == endRelease) {
+	if m.state != StateLeased && m.flags&flagMoved == 0 && sd != nil && (sd.end == endExpiry || sd.end == endRelease || sd.end == endReleaseDead) {
 		// The work may be done all the same: its late ack gets this result.
 		r := s.results.Mut(sl)
 		r.lease = sd.lease
