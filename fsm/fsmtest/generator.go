@@ -218,6 +218,7 @@ func (g *Generator) someEnd() (int64, bool) {
 	if len(ends) == 0 {
 		return 0, false
 	}
+	slices.Sort(ends) // keys lie in a map, and a seed must give the same entries each time
 	return ends[g.rng.IntN(len(ends))], true
 }
 
