@@ -53,7 +53,7 @@ func missing(seen *Coverage) (list []string) {
 // TestCoverage runs the model alone, over the seeds that TestModel goes through, until all that is wanted has been seen.
 func TestCoverage(t *testing.T) {
 	seen := NewCoverage()
-	for seed := uint64(1); seed <= 400; seed++ {
+	for seed := uint64(1); seed <= 2000; seed++ {
 		m := NewModel(groupOf(seed))
 		g := NewGenerator(seed, m)
 		for ops := 0; ops < defaultOps; {
