@@ -33,8 +33,8 @@ type checker struct {
 
 	byRequest map[request][]*Effect
 	byToken   map[tokenUse][]*Effect
-	granted   map[string]*Effect // the effect that made each token
-	first     map[request]*operation
+	granted   map[string]*Effect       // the effect that made each token
+	same      map[request][]*operation // calls under one request id, in order; made when first asked for
 }
 
 // tokenUse is an operation on a token in an entry.
@@ -288,10 +288,13 @@ func (c *checker) refused(op *operation, fx []*Effect) {
 	switch {
 	case op.ret.Index != 0 && op.ret.Code != "session_expired":
 		c.blame("G11", op, "the refusal says that it is the log's, and the log has none", first1(fx)...)
-	case len(fx) > 0:
+	case len(fx) > 0 && !slices.ContainsFunc(c.calls(op), (*operation).mayApply):
 		c.blame("G11", op, "the request was refused at the door, and the log has it", first1(fx)...)
 	}
 }
+
+// mayApply says whether a call can be what the log has of its request: it was not refused at the door.
+func (op *operation) mayApply() bool { return op.class() != Refused || op.ret.Index != 0 }
 
 func first1(fx []*Effect) []any {
 	if len(fx) == 0 {

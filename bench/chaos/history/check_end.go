@@ -62,20 +62,22 @@ func (c *checker) read(op *operation) {
 // finals holds the end of the run against the log: every message that was confirmed is there and has ended as the log says
 // (G1, G6, G7, G10).
 func (c *checker) finals() {
-	read := map[string]*operation{}
+	var reads []*operation
+	read := map[string]bool{}
 	for _, op := range c.ops {
 		if op.call.Op == Final && op.ret != nil && op.class() != Unknown {
-			read[op.call.Message] = op
+			reads = append(reads, op)
+			read[op.call.Message] = true
 		}
 	}
 	for _, op := range c.ops {
-		if op.call.Op == Enqueue && op.class() == OK && !op.ret.Duplicate && read[op.ret.Message] == nil {
+		if op.call.Op == Enqueue && op.class() == OK && !op.ret.Duplicate && !read[op.ret.Message] {
 			c.r.mode(op.mode).Lost++
 			c.blame("G1", op, "the message was confirmed, and nobody could read at the end what became of it")
 		}
 	}
-	for id, op := range read {
-		m := c.j.all[id]
+	for _, op := range reads {
+		m := c.j.all[op.call.Message]
 		switch {
 		case m == nil:
 			if op.class() == OK {

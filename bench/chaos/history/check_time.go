@@ -98,22 +98,24 @@ func (c *checker) effectIndex(op *operation) (index uint64, mutates bool) {
 	return op.ret.Index, true
 }
 
-// firstCall is the first call under an operation's request id.
-func (c *checker) firstCall(op *operation) *operation {
-	if c.first == nil {
-		c.first = map[request]*operation{}
+// calls are the calls under an operation's request id, in the order they were made: that one alone where it has no id.
+func (c *checker) calls(op *operation) []*operation {
+	if c.same == nil {
+		c.same = map[request][]*operation{}
 		for _, o := range c.ops {
-			id := request{o.call.Session, o.call.Number}
-			if id.session != "" && c.first[id] == nil {
-				c.first[id] = o
+			if id := (request{o.call.Session, o.call.Number}); id.session != "" {
+				c.same[id] = append(c.same[id], o)
 			}
 		}
 	}
-	if f := c.first[request{op.call.Session, op.call.Number}]; f != nil {
-		return f
+	if all := c.same[request{op.call.Session, op.call.Number}]; len(all) > 0 {
+		return all
 	}
-	return op
+	return []*operation{op}
 }
+
+// firstCall is the first call under an operation's request id.
+func (c *checker) firstCall(op *operation) *operation { return c.calls(op)[0] }
 
 // tokens holds what clients alone can see of fencing: no ack succeeds with a token when a later one of the message had been
 // granted before, and all acks of one token that succeed agree (G4, G5). It needs no log, and is a second opinion.

@@ -600,7 +600,7 @@ var plants = []plant{
 		return true
 	}},
 	{"what was refused at the door is in the log", []string{"G11"}, func(p *planter) bool {
-		e := p.event(func(e *Event) bool { return isReturn(e, Enqueue, OK) && !e.Duplicate })
+		e := p.event(func(e *Event) bool { return isReturn(e, Enqueue, OK) && !e.Duplicate && p.once(e) })
 		if e == nil {
 			return false
 		}

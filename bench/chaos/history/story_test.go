@@ -120,6 +120,12 @@ func (s *story) send(queue string, m fsm.Message, r fsm.Request, arrives, answer
 	return id
 }
 
+// turnedAway sends a message under a request id and is refused at the door.
+func (s *story) turnedAway(queue string, m fsm.Message, r fsm.Request) {
+	call := s.call(Event{Op: Enqueue, Queue: queue, Session: r.Session.String(), Number: r.Number, Body: Sum(m.Body)})
+	s.event(Event{Kind: Return, Call: call, Op: Enqueue, Class: Refused, Code: "no_leader"})
+}
+
 func text(body string) fsm.Message {
 	return fsm.Message{Body: []byte(body), Priority: 4}
 }
@@ -326,6 +332,18 @@ func wholeStory(t *testing.T) *History {
 	s.send("u", text("arrived"), s.request(), true, false)
 	s.send("u", text("gone"), s.request(), false, false)
 	s.ack(s.take("u"), "arrived done")
+
+	// Refused at the door, before or after another sending of the same request came through: that is what the log has.
+	twice := s.request()
+	s.turnedAway("u", text("twice"), twice)
+	s.send("u", text("twice"), twice, true, true)
+	s.turnedAway("u", text("twice"), twice)
+	s.ack(s.take("u"), "twice done")
+	unheard := s.request()
+	s.send("u", text("unheard"), unheard, true, false)
+	s.turnedAway("u", text("unheard"), unheard)
+	s.ack(s.take("u"), "unheard done")
+	s.turnedAway("u", text("never"), s.request())
 
 	// Delay, ttl, cancel, pushed results, permanent failure, expiry to death.
 	delayed, ttl := text("delayed"), text("ttl")
