@@ -33,7 +33,7 @@ func (s *State) ack(op *Ack) Outcome {
 	if late { // it waits, and must not make room for its own chain
 		s.shelter(q, slot)
 	}
-	if o := s.checkThen(op); o.Code != OK {
+	if o := s.checkThen(op, q, m); o.Code != OK {
 		if late {
 			s.expose(q, slot)
 		}
@@ -127,8 +127,8 @@ func (s *State) ackAgain(op *Ack) Outcome {
 
 // checkThen judges the messages that an ack is to enqueue. One that is malformed, meets a full or missing queue, or would
 // not be stored because its task id or dedup key stands for something else, refuses the whole ack: nothing of a chain is
-// lost in silence. One whose dedup key stands for the same is there already, and is passed over.
-func (s *State) checkThen(op *Ack) (o Outcome) {
+// lost in silence. One whose dedup key stands for the same is there already, and is passed over. from is the queue of what is acked.
+func (s *State) checkThen(op *Ack, from *queue, acked *message) (o Outcome) {
 	if len(op.Then) == 0 {
 		return o
 	}
@@ -136,6 +136,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		return refuse(InvalidArgument, FieldThen, MaxBatch)
 	}
 	fresh := 0
+	from.pending.stays, from.pending.staysBytes = 1, int64(s.arena.Size(acked.body))
 	for i := range op.Then {
 		th := &op.Then[i]
 		if !ValidQueueName(th.Queue) {
@@ -197,6 +198,7 @@ func (s *State) checkThen(op *Ack) (o Outcome) {
 		}
 	}
 	s.pending, s.pendingKeys = 0, 0
+	from.pending.stays, from.pending.staysBytes = 0, 0
 	for i := range op.Then {
 		if q := s.findQueue(op.Then[i].Queue); q != nil {
 			q.pending.messages, q.pending.dedups, q.pending.bytes = 0, 0, 0

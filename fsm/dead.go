@@ -194,7 +194,11 @@ func (s *State) requeue(q *queue, slot int32, edit *DeadEdit) (o Outcome) {
 	n := len(scratch)
 	scratch, has := f.appendMeta(scratch)
 	s.meta = scratch
-	if most := to.meta.options.MaxBytes; most != 0 && s.tallies.Get(to.slot).bytes+int64(len(scratch)-n+len(f.body)) > most {
+	size := int64(len(scratch) - n + len(f.body))
+	if o = to.neverFits(size); o.Code != OK {
+		return o
+	}
+	if most := to.meta.options.MaxBytes; most != 0 && s.tallies.Get(to.slot).bytes+size > most {
 		return refuse(QueueFull, FieldBytes, most)
 	}
 	var expires int64

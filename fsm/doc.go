@@ -120,7 +120,8 @@
 //	keys, flows    with message, lease and debt  one a live message or debt     –
 //	keys in debt   the rate's instant           MaxKeyDebts a queue             queue_full, FieldRatePerKey, for what has a key
 //	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
-//	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes, or what waits dies
+//	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes, or what waits dies;
+//	                                                                             too_large for what could not be in it alone
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
 // # Decisions (2026-11)
@@ -182,6 +183,11 @@
 //
 // max_depth and max_bytes count all that is live, what is out included, by the size that the state keeps. A chain is judged
 // while the message that is acked still counts: an ack makes no room for what it enqueues. A lower limit takes nothing away.
+//
+// What could not be taken though all else of the queue had ended is too_large and not queue_full, since waiting does not help it: a
+// message of more than max_bytes, enqueued, fired, requeued or given another body, and a chain of more for one queue than max_depth or
+// max_bytes, what is acked counted. It is judged before every other limit, of a chain link by link, and drops nothing. What dies and would not fit in its dead-letter
+// queue stays, like any that finds it full.
 //
 // With overflow drop_oldest an enqueue picks whom it drops before it changes anything, and they die when what it brings is in: what
 // is refused drops nothing, and no victim takes the room that was made. A chain picks for all its messages, among what waited

@@ -70,12 +70,32 @@ func (s *State) checkMessage(m *Message) Outcome {
 	return Outcome{}
 }
 
+// neverFits refuses what a queue can never take, however much of it ends: a message of so many bytes, beside what the ack being
+// checked brings before it and what that acks, if any. No waiting helps it, so it is not for a client to try again.
+func (q *queue) neverFits(size int64) Outcome {
+	o, p := &q.meta.options, &q.pending
+	switch {
+	case o.MaxDepth != 0 && p.stays+p.messages+1 > o.MaxDepth:
+		return refuse(TooLarge, FieldDepth, o.MaxDepth)
+	case o.MaxBytes != 0 && p.staysBytes+p.bytes+size > o.MaxBytes:
+		return refuse(TooLarge, FieldBytes, o.MaxBytes)
+	}
+	return Outcome{}
+}
+
 // room says whether a queue takes a new message, with a dedup key or without. drops: it may be made to, by dropping others, which
 // are planned then.
 func (s *State) room(q *queue, m *Message, drops bool) Outcome {
 	dedup := m.HasDedup
 	t, o := s.tallies.Get(q.slot), &q.meta.options
 	drops = drops && o.Overflow == OverflowDropOldest
+	size := int64(0)
+	if o.MaxBytes != 0 {
+		size = s.blobSize(m)
+	}
+	if r := q.neverFits(size); r.Code != OK {
+		return r
+	}
 	switch {
 	case s.groupCount+s.pending >= s.lim.groupMessages:
 		return refuse(Overloaded, FieldTasks, s.lim.groupMessages)
@@ -83,10 +103,6 @@ func (s *State) room(q *queue, m *Message, drops bool) Outcome {
 		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
 	}
 	if o.MaxDepth != 0 || o.MaxBytes != 0 {
-		size := int64(0)
-		if o.MaxBytes != 0 {
-			size = s.blobSize(m)
-		}
 		switch depth, bytes := s.excess(q, size); {
 		case depth == 0 && bytes == 0:
 		case drops:

@@ -95,7 +95,7 @@ func (s *State) excess(q *queue, size int64) (depth, bytes int64) {
 	return max(depth, 0), max(bytes, 0)
 }
 
-// makeRoom plans whom to drop so that a message of so many bytes fits. A refusal leaves a plan that unplan must undo.
+// makeRoom plans whom to drop so that a message of so many bytes fits, which it can (neverFits). A refusal leaves a plan that unplan must undo.
 func (s *State) makeRoom(q *queue, size int64) Outcome {
 	o := &q.meta.options
 	for n := int64(0); ; n++ {
@@ -107,7 +107,7 @@ func (s *State) makeRoom(q *queue, size int64) Outcome {
 		switch { // it names what would be passed still when all that may go had gone
 		case depth > can:
 			return refuse(QueueFull, FieldDepth, o.MaxDepth)
-		case can == 0 || bytes > 0 && size > o.MaxBytes:
+		case can == 0:
 			return refuse(QueueFull, FieldBytes, o.MaxBytes)
 		}
 		_, slot, _ := q.victims.Pop()

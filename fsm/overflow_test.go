@@ -157,7 +157,7 @@ func TestDropOldestBytes(t *testing.T) {
 	r.put(text(strings.Repeat("y", 25)))
 	must(t, "dropped", r.stats().Overflowed, 3)
 	must(t, "bytes", r.stats().Bytes, 95)
-	r.refused(&Enqueue{Queue: name, Messages: []Message{text(strings.Repeat("z", 101))}}, QueueFull, FieldBytes)
+	r.refused(&Enqueue{Queue: name, Messages: []Message{text(strings.Repeat("z", 101))}}, TooLarge, FieldBytes)
 	must(t, "dropped", r.stats().Overflowed, 3)
 	r.put(text(strings.Repeat("z", 100)))
 	must(t, "bytes", r.stats().Bytes, 100)
@@ -172,7 +172,7 @@ func TestDropOldestBytes(t *testing.T) {
 	must(t, "dropped", r.stats().Overflowed, 27)
 	// Where dropping would help the depth and not the size, the size is named.
 	r.ok(&SetQueue{Name: name, Options: QueueOptions{MaxBytes: 100, MaxDepth: 5, Overflow: OverflowDropOldest}})
-	r.refused(&Enqueue{Queue: name, Messages: []Message{text(strings.Repeat("z", 101))}}, QueueFull, FieldBytes)
+	r.refused(&Enqueue{Queue: name, Messages: []Message{text(strings.Repeat("z", 101))}}, TooLarge, FieldBytes)
 	r.everywhere()
 }
 
@@ -249,7 +249,7 @@ func TestDropOldestThen(t *testing.T) {
 	t.Run("one more", func(t *testing.T) {
 		r := setup(OrderUnordered)
 		tok := r.lease1()
-		r.refused(chain(tok, 4), QueueFull, FieldDepth)
+		r.refused(chain(tok, 4), TooLarge, FieldDepth)
 		if s := r.stats(); s.Overflowed != 0 || s.Ready != 3 || s.Leased != 1 {
 			t.Fatalf("a refused chain changed the queue: %+v", s)
 		}
@@ -261,7 +261,7 @@ func TestDropOldestThen(t *testing.T) {
 		r := setup(OrderUnordered)
 		tok := r.lease1()
 		r.ok(&Release{Token: tok})
-		r.refused(chain(tok, 4), QueueFull, FieldDepth)
+		r.refused(chain(tok, 4), TooLarge, FieldDepth)
 		r.ok(chain(tok, 2))
 		r.wantDropped("a", "b")
 		must(t, "acked", r.stats().Acked, 1)

@@ -114,6 +114,7 @@ type queue struct {
 	pending    struct { // what the ack being checked will add
 		messages, dedups, bytes int64
 		drops, dropBytes        int64 // of those that are to be dropped for it
+		stays, staysBytes       int64 // what is acked, which counts until it is
 	}
 }
 

@@ -32,8 +32,13 @@ func (s *State) reschedule(op *Reschedule) Outcome {
 		due = s.sides.Get(m.side).due
 	}
 	if limit := q.meta.options.MaxBytes; op.HasBody && limit != 0 {
-		more := s.replacedSize(m, op) - int64(s.arena.Size(m.body))
-		if more > 0 && s.tallies.Get(q.slot).bytes+more > limit {
+		size := s.replacedSize(m, op)
+		more := size - int64(s.arena.Size(m.body))
+		switch { // a shorter one is taken, also where the limit came to be lower
+		case more <= 0:
+		case size > limit:
+			return refuse(TooLarge, FieldBytes, limit)
+		case s.tallies.Get(q.slot).bytes+more > limit:
 			return refuse(QueueFull, FieldBytes, limit)
 		}
 	}

@@ -222,6 +222,7 @@ func TestRefusals(t *testing.T) {
 	id := fsm.MakeID(1, 0, 7, 0)
 	token := fsm.Token{Message: id, Lease: id}.String()
 	ack := &wire.Ack{Token: token}
+	replace := &wire.TaskReschedule{Task: wire.TaskRef{Queue: "q", TaskID: "t"}, Replace: &wire.Replacement{}}
 	push := &wire.ResultPush{Task: wire.TaskRef{Queue: "q", TaskID: "t"}}
 	for _, tc := range []struct {
 		name string
@@ -236,6 +237,9 @@ func TestRefusals(t *testing.T) {
 		{"ack, queue of then missing", wire.TypeAck, ack, fsm.Outcome{Code: fsm.NotFound, Field: fsm.FieldThen}, wire.CodeNotFound, "then"},
 		{"ack, other result", wire.TypeAck, ack, fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldResult, ID: id}, wire.CodeAlreadyExists, "first"},
 		{"ack, results full", wire.TypeAck, ack, fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldResults, Limit: 77}, wire.CodeQueueFull, "77 bytes"},
+		{"ack, a chain of more messages than fit", wire.TypeAck, ack, fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldDepth, Limit: 3}, wire.CodeTooLarge, "max_depth: a queue of then may hold 3 messages"},
+		{"ack, a chain of more bytes than fit", wire.TypeAck, ack, fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldBytes, Limit: 4}, wire.CodeTooLarge, "max_bytes: a queue of then may hold 4 bytes"},
+		{"replace, too large for its queue", wire.TypeTaskReschedule, replace, fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldBytes, Limit: 5}, wire.CodeTooLarge, "may hold 5 bytes"},
 		{"nack, cancelled", wire.TypeNack, &wire.Nack{Token: token}, fsm.Outcome{Code: fsm.Cancelled}, wire.CodeCancelled, "cancelled"},
 		{"extend, out of range", wire.TypeExtend, &wire.Extend{Token: token}, fsm.Outcome{Code: fsm.InvalidArgument, Field: fsm.FieldLease, Limit: 43200000}, wire.CodeInvalidArgument, "lease_ms: outside its limits: at most 43200000"},
 		{"push, unknown task", wire.TypeResultPush, push, fsm.Outcome{Code: fsm.NotFound, Field: fsm.FieldTaskID}, wire.CodeNotFound, "task"},
@@ -273,6 +277,7 @@ func TestRefusals(t *testing.T) {
 		{"messages full", fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldTasks, Limit: 14}, wire.CodeQueueFull, "14 messages", ""},
 		{"no such queue", fsm.Outcome{Code: fsm.NotFound, Field: fsm.FieldQueue}, wire.CodeNotFound, `queue "q"`, ""},
 		{"too large", fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldBody, Limit: 15}, wire.CodeTooLarge, "15 bytes", ""},
+		{"too large for the queue", fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldBytes, Limit: 16}, wire.CodeTooLarge, `max_bytes: queue "q" may hold 16 bytes`, ""},
 	} {
 		t.Run("enqueue, "+tc.name, func(t *testing.T) {
 			b.mu.Lock()
@@ -283,6 +288,9 @@ func TestRefusals(t *testing.T) {
 			f := rep.Outcomes[0].Fault
 			if f == nil || f.Code != tc.code || !strings.Contains(f.Message, tc.says) || f.ID != tc.id {
 				t.Errorf("got %+v", f)
+			}
+			if f != nil && f.Code == wire.CodeTooLarge && (f.Retry || f.Unknown || f.RetryAfterMillis != 0 || f.Field == "") {
+				t.Errorf("flags of %+v", f)
 			}
 			if f != nil && f.Code == wire.CodeQueueFull && (f.RetryAfterMillis == 0 || !f.Retry || f.Unknown) {
 				t.Errorf("flags of %+v", f)

@@ -54,7 +54,7 @@ func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {
 			f = wire.Invalid(named(o.Field, "options"), "it does not go with the queue's other options as they are or would be")
 		}
 	case fsm.TooLarge:
-		f = wire.TooLarge(named(o.Field, "body"), "longer than the limit of %d bytes", o.Limit)
+		f = tooLarge(k, o)
 	case fsm.NotFound:
 		f = wire.NewFault(wire.CodeNotFound, "%s", notFound(k, o))
 		if o.Field == fsm.FieldOrigin {
@@ -105,6 +105,22 @@ func invalid(o *fsm.Outcome) *wire.Fault {
 		return wire.Invalid(named(o.Field, "request"), "outside its limits: at most %d would be right", o.Limit)
 	}
 	return wire.Invalid(named(o.Field, "request"), "outside its limits")
+}
+
+func tooLarge(k *call, o *fsm.Outcome) *wire.Fault {
+	const never = "it never fits: send less, or raise the limit"
+	field := named(o.Field, "body")
+	switch {
+	case k.kind == wire.TypeAck && o.Field == fsm.FieldDepth:
+		return wire.TooLarge(field, "a queue of then may hold %d messages, and what then brings it, beside what is acked if that is of the same queue, is more; %s", o.Limit, never)
+	case k.kind == wire.TypeAck && o.Field == fsm.FieldBytes:
+		return wire.TooLarge(field, "a queue of then may hold %d bytes, and what then brings it, beside what is acked if that is of the same queue, is more with its fields; %s", o.Limit, never)
+	case o.Field == fsm.FieldBytes && (k.kind == wire.TypeDeadRequeue || k.kind == wire.TypeDeadEdit):
+		return wire.TooLarge(field, "the queue that the dead letter came from may hold %d bytes, and it is larger with its fields; it stays, and never fits unless the limit is raised or its body made shorter", o.Limit)
+	case o.Field == fsm.FieldBytes:
+		return wire.TooLarge(field, "queue %q may hold %d bytes, and the message is larger with its fields; %s", k.queue, o.Limit, never)
+	}
+	return wire.TooLarge(field, "longer than the limit of %d bytes", o.Limit)
 }
 
 func notFound(k *call, o *fsm.Outcome) string {
@@ -182,7 +198,7 @@ func full(k *call, o *fsm.Outcome) string {
 	case fsm.FieldDepth:
 		return fmt.Sprintf("%s holds %d messages, its max_depth: wait until some are done, or raise it", q, o.Limit)
 	case fsm.FieldBytes:
-		return fmt.Sprintf("%s has no room left in its max_bytes of %d: wait until some messages are done, or raise it; a message larger than that never fits", q, o.Limit)
+		return fmt.Sprintf("%s has no room left in its max_bytes of %d: wait until some messages are done, or raise it", q, o.Limit)
 	case fsm.FieldTasks:
 		return fmt.Sprintf("%s holds %d messages, the most one can", q, o.Limit)
 	}

@@ -6,6 +6,7 @@ import "github.com/quorate/quorate/fsm"
 var queueAnswers = []Answer{
 	{"Enqueue", fsm.QueueFull, fsm.FieldDepth},
 	{"Enqueue", fsm.QueueFull, fsm.FieldBytes},
+	{"Enqueue", fsm.TooLarge, fsm.FieldBytes},
 	{"Enqueue", fsm.InvalidArgument, fsm.FieldPriority},
 	{"SetQueue", fsm.FailedPrecondition, fsm.FieldOrdering},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldDeadLetterQueue},
@@ -18,6 +19,7 @@ var deadAnswers = []Answer{
 	{"DeadRequeue", fsm.OK, fsm.FieldNone},
 	{"DeadRequeue", fsm.QueueFull, fsm.FieldDepth},
 	{"DeadRequeue", fsm.QueueFull, fsm.FieldBytes},
+	{"DeadRequeue", fsm.TooLarge, fsm.FieldBytes},
 	{"DeadRequeue", fsm.FailedPrecondition, fsm.FieldOut},
 	{"DeadRequeue", fsm.NotFound, fsm.FieldOrigin},
 	{"DeadDelete", fsm.OK, fsm.FieldNone},

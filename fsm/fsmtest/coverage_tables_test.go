@@ -27,6 +27,7 @@ var tableAnswers = []Answer{
 	{"Reschedule", fsm.NotFound, fsm.FieldTaskID},
 	{"Reschedule", fsm.FailedPrecondition, fsm.FieldTaskID},
 	{"Reschedule", fsm.QueueFull, fsm.FieldBytes},
+	{"Reschedule", fsm.TooLarge, fsm.FieldBytes},
 
 	{"Ack", fsm.AlreadyExists, fsm.FieldThen},
 	{"Ack", fsm.NotFound, fsm.FieldThen},
@@ -36,6 +37,8 @@ var tableAnswers = []Answer{
 	{"Ack", fsm.QueueFull, fsm.FieldResults},
 	{"Ack", fsm.QueueFull, fsm.FieldDedup},
 	{"Ack", fsm.QueueFull, fsm.FieldBytes},
+	{"Ack", fsm.TooLarge, fsm.FieldBytes},
+	{"Ack", fsm.TooLarge, fsm.FieldDepth},
 	{"Ack", fsm.NotFound, fsm.FieldBatchID},
 	{"Ack", fsm.FailedPrecondition, fsm.FieldBatchID},
 

@@ -112,7 +112,11 @@ func (m *Model) redrive(name string, id fsm.ID, edit func(*message), due int64) 
 	if x.moved != nil { // it makes no room among the origin's dead letters
 		full = m.full(q)
 	}
-	if o := m.first(q.deep(), full, priority, q.large(y.size())); o.Code != fsm.OK {
+	large := q.large(y.size())
+	if o := q.never(y.size()); o.Code != fsm.OK {
+		large = o
+	}
+	if o := m.first(q.deep(), full, priority, large); o.Code != fsm.OK {
 		if x.moved != nil && o.Code == fsm.QueueFull {
 			m.sometimes("requeue: the origin is full, " + fieldName(o.Field))
 		}

@@ -70,8 +70,8 @@
 //
 // Enqueue:
 //
-//   - The checks are in this order: name, missing queue, bad field, dedup key, task id, dead letters, results, dedup
-//     table. So a repeat is told what there is even when the queue is full.
+//   - The checks are in this order: name, missing queue, bad field, dedup key, task id, too large, dead letters, results,
+//     dedup table. So a repeat is told what there is even when the queue is full.
 //   - A queue is not created for a message with a bad field.
 //   - Names and texts (task id, kind, content type, headers, worker) are UTF-8; body, result and key are any bytes.
 //   - A negative delay is refused, as one too long is, also beside an absolute time.
@@ -113,8 +113,9 @@
 //   - Of an ordered group the message of lowest place among those that are ready, out or waiting for a retry is served; a
 //     scheduled one has no place yet. One whose retry is due is ready at the place it had.
 //   - The priority is judged once the queue is found, before the dedup key; a requeued message takes the default one.
-//   - A message counts towards max_bytes its body and each field that is set, with the lengths before them; see size. One
-//     that is alone larger than max_bytes never gets in.
+//   - A message counts towards max_bytes its body and each field that is set, with the lengths before them; see size.
+//   - What would not fit in the queue alone, or a chain that would not fit beside what it acks, is too large, also where the queue
+//     is full: that comes before everything that ends by waiting. A requeue may name what else keeps it out.
 //   - Depth and bytes are judged before dead letters and results; by a requeue bytes after results.
 //   - max_age_ms is a ttl like one that was given, kept by a requeue.
 //   - The ordering may be set to what it is at any time.

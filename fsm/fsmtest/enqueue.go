@@ -92,6 +92,10 @@ func (m *Model) enqueue(name string, create bool, x *fsm.Message) fsm.Outcome {
 		}
 	}
 	y := newMessage(q, x)
+	if o := q.never(y.size()); o.Code != fsm.OK {
+		m.sometimes("limit: it never fits")
+		return o
+	}
 	room := m.first(q.deep(), q.large(y.size()))
 	if o := m.first(room, m.full(q)); o.Code != fsm.OK && (q.options.Overflow == fsm.OverflowReject || m.full(q).Code != fsm.OK) {
 		return o

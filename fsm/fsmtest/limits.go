@@ -128,6 +128,24 @@ func (q *queue) large(size int64) fsm.Outcome {
 	return fsm.Outcome{}
 }
 
+// never says why a queue can never take a message of the given size: alone, or with what comes and goes by the ack in hand, it is
+// more than the queue may hold.
+func (q *queue) never(size int64) fsm.Outcome {
+	messages, bytes := int64(1), size
+	for _, x := range q.messages {
+		if x.link {
+			messages, bytes = messages+1, bytes+x.size()
+		}
+	}
+	switch {
+	case q.options.MaxDepth > 0 && messages > q.options.MaxDepth:
+		return fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldDepth, Limit: q.options.MaxDepth}
+	case q.options.MaxBytes > 0 && bytes > q.options.MaxBytes:
+		return fsm.Outcome{Code: fsm.TooLarge, Field: fsm.FieldBytes, Limit: q.options.MaxBytes}
+	}
+	return fsm.Outcome{}
+}
+
 // first is the first refusal of a list of checks. Where several refuse, which one is named is the implementation's affair.
 func (m *Model) first(list ...fsm.Outcome) (first fsm.Outcome) {
 	for _, o := range list {

@@ -54,8 +54,13 @@ func (m *Model) reschedule(op *fsm.Reschedule) fsm.Outcome {
 	}
 	if y := *x; op.HasBody {
 		y.replaceBody(op)
-		if o := q.large(y.size() - x.size()); o.Code != fsm.OK && y.size() > x.size() {
-			return o
+		if y.size() > x.size() {
+			if o := q.never(y.size()); o.Code != fsm.OK {
+				return o
+			}
+			if o := q.large(y.size() - x.size()); o.Code != fsm.OK {
+				return o
+			}
 		}
 	}
 	switch x.state {
