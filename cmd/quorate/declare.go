@@ -154,8 +154,8 @@ func declaredValues(s client.Schedule) map[string]any {
 	return map[string]any{
 		"queue": s.Queue, "cron": s.Cron, "zone": zoneName(s.Zone), "jitter_ms": s.Jitter.Milliseconds(), "missed": s.Missed,
 		"paused": s.Paused, "body": string(m.Body), "kind": m.Kind, "content_type": m.ContentType, "priority": priority,
-		"key": string(m.Key), "headers": m.Headers, "ttl_ms": m.TTL.Milliseconds(), "timeout_ms": m.Timeout.Milliseconds(),
-		"retry": formatRetry(m.Retry),
+		"key": string(m.Key), "headers": fmt.Sprintf("%q", m.Headers), "ttl_ms": m.TTL.Milliseconds(), "timeout_ms": m.Timeout.Milliseconds(),
+		"retry": formatRetry(m.Retry), "keys_if_undelivered": fmt.Sprintf("%q", m.KeysIfUndelivered),
 	}
 }
 

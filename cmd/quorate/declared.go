@@ -73,6 +73,8 @@ type declaredSchedule struct {
 	TTLMillis     int64             `toml:"ttl_ms"`
 	TimeoutMillis int64             `toml:"timeout_ms"`
 	Retry         *declaredRetry    `toml:"retry"`
+	// KeysIfUndelivered are lists of strings, as keys of the KV are: a text would leave open what a slash in it means.
+	KeysIfUndelivered [][]string `toml:"keys_if_undelivered"`
 }
 
 const (
@@ -81,7 +83,7 @@ const (
 		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, delivery, rate, burst, " +
 		"max_in_flight_per_key, rate_per_key, burst_per_key, fair_by, fair_weights"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
-		"ttl_ms, timeout_ms, retry"
+		"ttl_ms, timeout_ms, retry, keys_if_undelivered"
 )
 
 // declaredHelp is the keys that would be right where key is unknown, "" if it is of no declared table.
@@ -126,7 +128,7 @@ func (s *declaredSchedule) wire() wire.Schedule {
 		Paused: s.Paused != nil && *s.Paused,
 		Message: wire.Message{
 			Body: wire.Bytes(s.Body), Kind: s.Kind, ContentType: s.ContentType, Key: wire.Bytes(s.Key), TTLMillis: s.TTLMillis,
-			TimeoutMillis: s.TimeoutMillis, Retry: s.Retry.wire(),
+			TimeoutMillis: s.TimeoutMillis, Retry: s.Retry.wire(), KeysIfUndelivered: s.KeysIfUndelivered,
 		},
 	}
 	for _, h := range s.headers() {
@@ -184,6 +186,9 @@ func (s *declaredSchedule) schedule() client.Schedule {
 			TTL: durationMillis(s.TTLMillis), Timeout: durationMillis(s.TimeoutMillis), Priority: client.Priority(wire.DefaultPriority),
 		},
 	}
+	for _, k := range s.KeysIfUndelivered {
+		out.Message.KeysIfUndelivered = append(out.Message.KeysIfUndelivered, k)
+	}
 	if out.Missed == "" {
 		out.Missed = wire.MissedSkip
 	}
@@ -199,7 +204,7 @@ func (s *declaredSchedule) schedule() client.Schedule {
 // checkDeclared judges all declared queues and schedules; lines are those of their keys.
 func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 	at := func(table, field string) string {
-		for f := field; f != ""; f = f[:max(0, strings.LastIndexByte(f, '.'))] {
+		for f := field; f != ""; f = f[:max(0, strings.LastIndexAny(f, ".["))] {
 			if l, ok := lines[table+"."+f]; ok {
 				return fmt.Sprintf("%s:%d", file, l)
 			}

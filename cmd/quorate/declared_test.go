@@ -53,6 +53,7 @@ missed   = "once"
 body     = "all of it"
 priority = 9
 headers  = { b = "2", a = "1" }
+keys_if_undelivered = [["lost", "nightly"], ["a/b"]]
 [schedule.retry]
 kind     = "schedule"
 steps_ms = [1000, 2000]
@@ -85,6 +86,9 @@ func TestDeclaredErrors(t *testing.T) {
 		{"wrong type of weights", "[[queue]]\nname = \"a\"\nfair_weights = 3\n", []string{"line 3", "{ name = 1 }"}},
 		{"wrong type of a weight", "[[queue]]\nname = \"a\"\n[queue.fair_weights]\nb = \"x\"\n", []string{"line 4", "whole number"}},
 		{"wrong type of headers", "[[schedule]]\nname = \"a\"\nheaders = [\"a\"]\n", []string{"line 3", "{ name = \"value\" }"}},
+		{"keys that are texts", "[[schedule]]\nname = \"a\"\nkeys_if_undelivered = [\"lost/a\"]\n", []string{"line 3", "schedule.keys_if_undelivered", `[["lost", "nightly"]]`}},
+		{"a key without strings", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"@daily\"\nkeys_if_undelivered = [[]]\n", []string{"quorate.toml:5", "keys_if_undelivered[0]", "1 to 16"}},
+		{"a key twice", "[[schedule]]\nname = \"a\"\nqueue = \"q\"\ncron = \"@daily\"\nkeys_if_undelivered = [[\"a\"], [\"a\"]]\n", []string{"quorate.toml:5", "the same as key 0"}},
 		{"wrong type behind a pointer", "[[schedule]]\nname = \"a\"\npriority = \"x\"\n", []string{"line 3", "whole number"}},
 		{"no tables", "queue = 3\n", []string{"line 1", "[[queue]]"}},
 		{"bad rate", "[[queue]]\nname = \"a\"\nrate = 0.0001\n", []string{"quorate.toml:3", "three places", "2.5"}},
@@ -212,7 +216,7 @@ func TestDeclaredAreApplied(t *testing.T) {
 		t.Errorf("webhooks: %s", out)
 	}
 	out := must(t, addr, "", "schedule", "show", "nightly")
-	for _, w := range []string{"0 3 * * *", "Europe/Berlin", "once", "all of it", "a=1", "schedule:1s,2s"} {
+	for _, w := range []string{"0 3 * * *", "Europe/Berlin", "once", "all of it", "a=1", "schedule:1s,2s", "lost/nightly", `["a/b"]`} {
 		if !strings.Contains(out, w) {
 			t.Errorf("nightly does not show %q: %s", w, out)
 		}
@@ -288,5 +292,77 @@ func TestEveryOptionCanBeDeclared(t *testing.T) {
 		if !can[key] || !strings.Contains(declaredQueueKeys, key) {
 			t.Errorf("%s cannot be declared, or is not among the known keys", key)
 		}
+	}
+}
+
+// Everything that a schedule and its message can have can be declared, but for what schedules refuse; and what is not as declared is
+// found by its key.
+func TestEveryPartOfAScheduleCanBeDeclared(t *testing.T) {
+	t.Parallel()
+	const base = "[[schedule]]\nname = \"a\"\n"
+	read := func(lines string) client.Schedule {
+		t.Helper()
+		r, err := resolveWith(t, base+lines, nil, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", lines, err)
+		}
+		return r.Schedules[0].schedule()
+	}
+	plain := map[string]string{"queue": `"q"`, "cron": `"@daily"`}
+	declare := func(key, value string) string {
+		lines := ""
+		for k, v := range plain {
+			if k != key {
+				lines += k + " = " + v + "\n"
+			}
+		}
+		if key != "" {
+			lines += key + " = " + value + "\n"
+		}
+		return lines
+	}
+	without := read(declare("", ""))
+	set := map[string]bool{}
+	for key, value := range map[string]string{
+		"queue": `"other"`, "cron": `"@hourly"`, "zone": `"Europe/Berlin"`, "jitter_ms": "5", "missed": `"all"`, "paused": "true", "body": `"b"`,
+		"kind": `"k"`, "content_type": `"a/b"`, "priority": "7", "key": `"k"`, "headers": `{ a = "1" }`, "ttl_ms": "9", "timeout_ms": "8",
+		"retry": `{ kind = "fixed" }`, "keys_if_undelivered": `[["a b"], ["c"]]`,
+	} {
+		set[key] = true
+		with := read(declare(key, value))
+		ds := compare("schedule", "a", declaredValues(with), declaredValues(without))
+		if len(ds) != 1 || ds[0].key != key {
+			t.Errorf("%s: found %v", key, ds)
+		}
+		if ds := compare("schedule", "a", declaredValues(with), declaredValues(with)); len(ds) != 0 {
+			t.Errorf("%s: the same, found %v", key, ds)
+		}
+	}
+	for _, key := range strings.Split(declaredScheduleKeys, ", ") {
+		if !set[key] && key != "name" {
+			t.Errorf("%s can be declared and is not tried here", key)
+		}
+	}
+	key := func(field string) string {
+		return map[string]string{
+			"Jitter": "jitter_ms", "ContentType": "content_type", "TTL": "ttl_ms", "Timeout": "timeout_ms", "KeysIfUndelivered": "keys_if_undelivered",
+		}[field]
+	}
+	refused := map[string]bool{"TaskID": true, "DedupKey": true, "Delay": true, "EnqueueAt": true, "Batch": true}
+	for _, typ := range []reflect.Type{reflect.TypeFor[client.Schedule](), reflect.TypeFor[client.Message]()} {
+		for i := range typ.NumField() {
+			name := typ.Field(i).Name
+			if name == "Name" || name == "Message" || refused[name] {
+				continue
+			}
+			if k := key(name); !set[k] && !set[strings.ToLower(name)] {
+				t.Errorf("%s.%s cannot be declared", typ.Name(), name)
+			}
+		}
+	}
+	// One key of two words is not two keys of one.
+	one, two := read(declare("keys_if_undelivered", `[["a b"]]`)), read(declare("keys_if_undelivered", `[["a", "b"]]`))
+	if ds := compare("schedule", "a", declaredValues(one), declaredValues(two)); len(ds) != 1 {
+		t.Errorf("found %v", ds)
 	}
 }

@@ -57,6 +57,9 @@ func declaredType(key string) string {
 		}
 		return "a table { name = 1 }"
 	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Slice {
+			return `a list of keys, each a list of strings: [["lost", "nightly"]]`
+		}
 		return "a list of whole numbers: [1000, 5000]"
 	}
 	return "a string in quotes"

@@ -297,6 +297,8 @@ func newScheduleShow(c *cli) *cobra.Command {
 					"body": m.Body, "kind": m.Kind, "content_type": m.ContentType, "headers": headerMap(m.Headers),
 					"ttl_ms": m.TTL.Milliseconds(), "timeout_ms": m.Timeout.Milliseconds(), "retry": formatRetry(m.Retry),
 				}
+				keys := []client.Key{}
+				msg["keys_if_undelivered"] = append(keys, m.KeysIfUndelivered...)
 				setKey(msg, m.Key)
 				if m.Priority != nil {
 					msg["priority"] = *m.Priority
@@ -316,6 +318,18 @@ func newScheduleShow(c *cli) *cobra.Command {
 				fmt.Sprint(s.Skipped), "refused", fmt.Sprint(s.Refused), "last refused", timestamp(s.RefusedAt), "because", s.Refusal,
 				"created", timestamp(s.CreatedAt), "changed", timestamp(s.ChangedAt), "kind", m.Kind, "content-type", m.ContentType,
 				"key", string(m.Key), "retry", formatRetry(m.Retry))
+			if m.Priority != nil {
+				pairs = append(pairs, "priority", fmt.Sprint(*m.Priority))
+			}
+			if m.TTL > 0 {
+				pairs = append(pairs, "ttl", m.TTL.String())
+			}
+			if m.Timeout > 0 {
+				pairs = append(pairs, "timeout", m.Timeout.String())
+			}
+			for _, k := range m.KeysIfUndelivered {
+				pairs = append(pairs, "key if undelivered", keyText(k))
+			}
 			for _, h := range m.Headers {
 				pairs = append(pairs, "header", h.Name+"="+h.Value)
 			}
