@@ -17,8 +17,8 @@ type Task struct {
 	Kind               string
 	Status             string // scheduled, pending, processing, retrying, succeeded, dead or cancelled
 	Priority           int
-	Attempts           int
-	MaxAttempts        int
+	Attempts           int // of a dead letter: those that it died of, in Origin if it was moved
+	MaxAttempts        int // by the policies as they are; 0: not known any more
 	EnqueuedAt         time.Time
 	DueAt              time.Time
 	LeaseEndsAt        time.Time
@@ -37,6 +37,8 @@ type Task struct {
 	BodyBytes          int64
 	Origin             string // of a dead letter that was moved to Queue: the queue where it died, which names the task
 	Held               string // of one that was moved: where it stands as a message of Queue, as Status names it
+	HeldAttempts       int    // of one that was moved and lives on: its attempts in Queue
+	HeldMaxAttempts    int    // and the most that it has there
 	Stay               string // of a dead letter whose queue has a dead-letter queue: why it is not there
 }
 
@@ -56,7 +58,7 @@ func taskOf(w *wire.Task) *Task {
 		ExpiresAt: timeOf(w.ExpiresAt), EndedAt: timeOf(w.EndedAt), Worker: w.Worker, Error: w.Error, Reason: w.Reason,
 		Redrives: int(w.Redrives), OriginalEnqueuedAt: timeOf(w.OriginalEnqueuedAt), ContentType: w.ContentType,
 		Headers: headersOf(w.Headers), Key: clone(w.Key), Body: clone(w.Body), BodyBytes: w.BodyBytes,
-		Origin: w.Origin, Held: w.Held, Stay: w.Stay,
+		Origin: w.Origin, Held: w.Held, HeldAttempts: int(w.HeldAttempts), HeldMaxAttempts: int(w.HeldMaxAttempts), Stay: w.Stay,
 	}
 	if t.TaskID == "" {
 		t.TaskID = t.ID

@@ -508,3 +508,55 @@ func TestMovedIsDeadToOperationsOnTasks(t *testing.T) {
 	must(t, "dead", r.info(id).State, StateDead)
 	r.everywhere()
 }
+
+// TestAttemptsOfMoved tells a letter's attempts from those that it has where it was moved to, each with its own maximum.
+func TestAttemptsOfMoved(t *testing.T) {
+	own := RetryPolicy{Kind: RetryFixed, MaxAttempts: 7}
+	nothing := func(*rig) {}
+	cases := []struct {
+		name string
+		m    Message
+		then func(r *rig) // in d, where what is moved has three attempts
+		want string       // attempts, their maximum, held, its attempts, their maximum
+	}{
+		{"as it came", Message{}, nothing, fmt.Sprint(2, 2, StateReady, 0, 3)},
+		{"a policy of its own", Message{Retry: own}, nothing, fmt.Sprint(2, 7, StateReady, 0, 7)},
+		{"out", Message{}, func(r *rig) { r.leaseOf("d") }, fmt.Sprint(2, 2, StateLeased, 1, 3)},
+		{"released", Message{}, func(r *rig) { r.ok(&Release{Token: r.leaseOf("d")}) }, fmt.Sprint(2, 2, StateReady, 0, 3)},
+		{"retrying", Message{}, func(r *rig) { r.ok(&Nack{Token: r.leaseOf("d"), DelayMillis: 60_000}) }, fmt.Sprint(2, 2, StateRetrying, 1, 3)},
+		{"its origin has another policy now", Message{}, func(r *rig) {
+			r.ok(&ChangeQueue{Name: []byte("q"), Options: QueueOptions{Retry: RetryPolicy{Kind: RetryFixed, MaxAttempts: 9}}, Only: only("retry")})
+		}, fmt.Sprint(2, 9, StateReady, 0, 3)},
+		{"its origin is gone", Message{}, func(r *rig) { r.ok(&DeleteQueue{Name: []byte("q")}) }, fmt.Sprint(2, 0, StateReady, 0, 3)},
+		{"its origin is gone, a policy of its own", Message{Retry: own}, func(r *rig) { r.ok(&DeleteQueue{Name: []byte("q")}) }, fmt.Sprint(2, 7, StateReady, 0, 7)},
+		{"dead there too", Message{}, func(r *rig) { r.ok(&Nack{Token: r.leaseOf("d"), Permanent: true}) }, fmt.Sprint(1, 3, StateDead, 0, 0)},
+		{"requeued", Message{}, func(r *rig) {
+			in := r.deadOf(numD)
+			r.token.Message = r.ok(&DeadRequeue{Queue: []byte("d"), IDs: []ID{in.ID}}).ID
+		}, fmt.Sprint(0, 2, MessageState(0), 0, 0)},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r := deadRig(t)
+			r.ok(&ChangeQueue{Name: []byte("d"), Options: QueueOptions{Retry: RetryPolicy{Kind: RetryFixed, MaxAttempts: 3}}, Only: only("retry")})
+			r.put(c.m)
+			r.ok(&Nack{Token: r.lease1(), DelayMillis: 1})
+			r.tick(1)
+			r.ok(&Nack{Token: r.lease1(), Permanent: true})
+			r.token.Message = r.deadOf(numD).ID
+			c.then(r)
+			in := r.info(r.token.Message)
+			must(t, "attempts", fmt.Sprint(in.Attempts, in.MaxAttempts, in.Held, in.HeldAttempts, in.HeldMaxAttempts), c.want)
+			r.everywhere()
+		})
+	}
+}
+
+// deadOf is the only dead letter that a queue lists.
+func (r *rig) deadOf(queue uint32) (only Info) {
+	r.t.Helper()
+	n := 0
+	r.s.Dead(queue, 0, ID{}, func(in *Info) bool { n++; only.ID = in.ID; return true })
+	must(r.t, "dead letters listed", n, 1)
+	return only
+}

@@ -145,8 +145,9 @@ type Attempt struct {
 
 // Info is everything known about a message, task or dead letter. Headers and History reuse their arrays from call to call.
 //
-// Of a message that was moved to a dead-letter queue it tells of its death: State is dead, and attempts, history, worker and
-// token are those of its life in Origin. Queue is where it is, and Held in what state it stands there.
+// Of a message that was moved to a dead-letter queue it tells of its death: State is dead, and attempts, their maximum, history,
+// worker and token are those of its life in Origin. Queue is where it is, and Held in what state it stands there, with attempts of
+// its own. Once it has died there too, it tells of that death, and Queue's maximum.
 type Info struct {
 	ID, OriginalID                                  ID // OriginalID: the first one of a redriven message, else the id
 	Queue                                           string
@@ -157,7 +158,7 @@ type Info struct {
 	Priority                                        uint8
 	State                                           MessageState
 	Attempts                                        int32 // that cost one, including the one that is out
-	MaxAttempts                                     int32
+	MaxAttempts                                     int32 // by the policies as they are; 0: unknown, the origin is gone
 	EnqueuedAt, DueAt, Deadline, ExpiresAt, EndedAt int64 // T; 0 unset
 	OriginalEnqueuedAt                              int64
 	Worker                                          []byte // of the current or last lease
@@ -167,6 +168,7 @@ type Info struct {
 	Stay                                            StayReason // dead: why it is not in the queue's dead-letter queue
 	Origin                                          string     // of what was moved: the queue where it died, whose task it is
 	Held                                            MessageState
+	HeldAttempts, HeldMaxAttempts                   int32 // of what was moved and lives on: in Queue
 	Redrives                                        int32
 	Token                                           Token // last lease, zero if there was none
 
@@ -233,6 +235,13 @@ func (s *State) info(slot int32, in *Info) {
 // movedInfo fills in how a message died that was moved and lives where it is.
 func (s *State) movedInfo(m *message, mv *move, in *Info) {
 	in.State, in.Reason, in.EndedAt = StateDead, mv.reason, mv.failedAt
+	in.HeldMaxAttempts = in.MaxAttempts
+	if m.bits&hasRetry == 0 { // else the message brought it along
+		in.MaxAttempts = 0
+		if home := s.home(m); home != nil {
+			in.MaxAttempts = home.meta.options.Retry.Attempts()
+		}
+	}
 	in.Attempts, in.Worker = int32(mv.attempts), s.workerText(mv.worker)
 	in.Error, in.History = decodeHistory(s.blob(mv.history), in.History)
 	if !mv.lease.IsZero() {
@@ -242,7 +251,7 @@ func (s *State) movedInfo(m *message, mv *move, in *Info) {
 		return
 	}
 	sd := s.sides.Get(m.side)
-	in.ExpiresAt = sd.expires
+	in.ExpiresAt, in.HeldAttempts = sd.expires, int32(sd.attempts)
 	switch m.state {
 	case StateScheduled, StateRetrying:
 		in.DueAt = sd.due

@@ -40,6 +40,7 @@ func taskOf(in *fsm.Info, body bool) wire.Task {
 	}
 	if in.Origin != "" {
 		t.Origin, t.Held = in.Origin, statuses[in.Held]
+		t.HeldAttempts, t.HeldMaxAttempts = in.HeldAttempts, in.HeldMaxAttempts
 	}
 	t.Stay = stays[in.Stay]
 	if !in.ID.IsZero() { // else its result was pushed and no message ever came

@@ -141,6 +141,8 @@ type Task struct {
 	Origin             string    `cbor:"40,keyasint,omitempty"` // of a dead letter that was moved to Queue: the queue where it died, which names the task
 	Held               string    `cbor:"41,keyasint,omitempty"` // of one that was moved: where it stands as a message of Queue, as Status names it
 	Stay               string    `cbor:"42,keyasint,omitempty"` // of a dead letter whose queue has a dead_letter_queue: why it is not there: missing full dead_letter_queue
+	HeldAttempts       int32     `cbor:"43,keyasint,omitempty"` // of one that was moved and lives there: its attempts in Queue, while Attempts are those that it died of
+	HeldMaxAttempts    int32     `cbor:"44,keyasint,omitempty"` // and the most that it has there
 }
 
 // Attempt is one failed attempt.

@@ -45,7 +45,7 @@ func examples() []example {
 		MaxAttempts: 3, EnqueuedAt: exampleTime, DueAt: exampleTime + 1, LeaseEndsAt: exampleTime + 2, ExpiresAt: exampleTime + 3,
 		EndedAt: exampleTime + 4, Worker: "host:17:0", Error: "no route", History: []Attempt{{At: exampleTime, Number: 1, Worker: "host:17:0", Error: "no route"}},
 		Reason: "max_attempts", Redrives: 1, OriginalEnqueuedAt: exampleTime - 1, ContentType: "text/plain", Headers: headers,
-		Key: Bytes("k"), Body: Bytes("hello"), BodyBytes: 5, Origin: "orders", Held: StatusPending, Stay: "full"}
+		Key: Bytes("k"), Body: Bytes("hello"), BodyBytes: 5, Origin: "orders", Held: StatusPending, Stay: "full", HeldAttempts: 1, HeldMaxAttempts: 6}
 	options := QueueOptions{LeaseMillis: 60000, Retry: schedule, MaxDead: 1000, DeadOverflow: DeadDropOldest, DeadRetentionMillis: 86400000,
 		DedupWindowMillis: 3600000, DedupMaxKeys: 5000, ResultTTLMillis: 600000, MaxResultsBytes: 1 << 20,
 		DeadLetterQueue: "orders.dead"}

@@ -26,7 +26,10 @@ output, a page at a time: memory does not grow with their number.
 
 JSON is one array, an object a line, and exact: bodies are base64. CSV is for people and spreadsheets: a cell that a
 spreadsheet would take for a formula (it begins with = + - @, a tab or a line break) has ' before it, and a body or key that
-is not text is base64, as body_encoding and key_encoding say; JSON has such a key as key_base64.`,
+is not text is base64, as body_encoding and key_encoding say; JSON has such a key as key_base64.
+
+attempts and max_attempts are those of the queue where it died. What another queue moved here lives on as a message: held says in
+what state, held_attempts and held_max_attempts how often it has been delivered here, and how often it may be.`,
 		Example: "  quorate dlq export orders --format csv --since 24h > orders.csv\n  quorate dlq export orders --format json | jq length",
 		Args:    cobra.ExactArgs(1),
 	}
@@ -112,6 +115,7 @@ type csvExport struct {
 var csvHead = []string{
 	"id", "original_id", "task_id", "queue", "origin", "kind", "reason", "attempts", "redrives", "failed_at", "original_created_at",
 	"error_message", "worker", "priority", "content_type", "key", "key_encoding", "headers", "body", "body_encoding",
+	"max_attempts", "held", "held_attempts", "held_max_attempts",
 }
 
 func (e *csvExport) begin() error { return e.w.Write(csvHead) }
@@ -138,7 +142,11 @@ func (e *csvExport) one(t *client.Task) error {
 		key, keyEncoding = base64.StdEncoding.EncodeToString(t.Key), "base64"
 	}
 	e.row = append(e.row[:0], t.ID, t.OriginalID, t.TaskID, t.Queue, t.Origin, t.Kind, t.Reason, fmt.Sprint(t.Attempts), fmt.Sprint(t.Redrives),
-		timestamp(t.EndedAt), timestamp(t.OriginalEnqueuedAt), t.Error, t.Worker, fmt.Sprint(t.Priority), t.ContentType, key, keyEncoding, headers, body, encoding)
+		timestamp(t.EndedAt), timestamp(t.OriginalEnqueuedAt), t.Error, t.Worker, fmt.Sprint(t.Priority), t.ContentType, key, keyEncoding, headers, body, encoding,
+		known(t.MaxAttempts), t.Held, "", known(t.HeldMaxAttempts))
+	if t.HeldMaxAttempts != 0 {
+		e.row[len(e.row)-2] = fmt.Sprint(t.HeldAttempts)
+	}
 	for i, cell := range e.row {
 		e.row[i] = harmless(cell)
 	}
@@ -148,6 +156,14 @@ func (e *csvExport) one(t *client.Task) error {
 func (e *csvExport) end() error {
 	e.w.Flush()
 	return e.w.Error()
+}
+
+// known is a maximum, nothing where it is not known.
+func known(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 // harmless makes a cell one that no spreadsheet takes for a formula.

@@ -154,6 +154,71 @@ func TestDeadExport(t *testing.T) {
 	}
 }
 
+// The attempts that a letter died of stand beside the maximum of the queue where it died, those where it was moved to beside that
+// queue's, in every form of output.
+func TestAttemptsOfMovedAreToldApart(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	must(t, addr, "", "queue", "create", "morgue", "--retry", "fixed:1s*6")
+	must(t, addr, "", "queue", "create", "jobs", "--dead-letter-queue", "morgue", "--retry", "fixed:0s*2")
+	must(t, addr, "", "enqueue", "jobs", "x", "--task-id", "t")
+	token := func(queue string) string {
+		return decode[[]struct{ Token string }](t, must(t, addr, "", "lease", queue, "--wait", "10s", "-o", "json"))[0].Token
+	}
+	must(t, addr, "", "nack", token("jobs"))
+	must(t, addr, "", "nack", token("jobs"))
+	for _, c := range []struct {
+		name        string
+		then        func()
+		plain       [2]string         // attempts, held attempts
+		json, inCSV map[string]string // value by key, "" for none
+	}{
+		{"moved", func() {}, [2]string{"2 of 2, in queue jobs", "0 of 6, in queue morgue"},
+			map[string]string{"attempts": "2", "max_attempts": "2", "held": "pending", "held_attempts": "0", "held_max_attempts": "6"}, nil},
+		{"out", func() { token("morgue") }, [2]string{"2 of 2, in queue jobs", "1 of 6, in queue morgue"},
+			map[string]string{"attempts": "2", "max_attempts": "2", "held": "processing", "held_attempts": "1", "held_max_attempts": "6"}, nil},
+		{"its queue is gone", func() { must(t, addr, "", "queue", "delete", "jobs") }, [2]string{"2, in queue jobs", "1 of 6, in queue morgue"},
+			map[string]string{"attempts": "2", "max_attempts": "0", "held": "processing", "held_attempts": "1", "held_max_attempts": "6"},
+			map[string]string{"max_attempts": ""}},
+	} {
+		c.then()
+		id := deadList(t, addr, "morgue")[0].ID
+		fields := map[string]string{}
+		for _, line := range strings.Split(must(t, addr, "", "dlq", "show", "morgue", id), "\n") {
+			if key, value, ok := strings.Cut(line, "  "); ok {
+				fields[key] = strings.TrimSpace(value)
+			}
+		}
+		if got := [2]string{fields["attempts"], fields["held attempts"]}; got != c.plain {
+			t.Errorf("%s: shown as %q, want %q", c.name, got, c.plain)
+		}
+		for what, out := range map[string]map[string]any{
+			"dlq show": decode[map[string]any](t, must(t, addr, "", "dlq", "show", "morgue", id, "-o", "json")),
+			"dlq list": decode[[]map[string]any](t, must(t, addr, "", "dlq", "list", "morgue", "-o", "json"))[0],
+			"export":   decode[[]map[string]any](t, must(t, addr, "", "dlq", "export", "morgue"))[0],
+		} {
+			for key, want := range c.json {
+				if got := fmt.Sprint(out[key]); got != want {
+					t.Errorf("%s: %s has %s %s, want %s", c.name, what, key, got, want)
+				}
+			}
+		}
+		rows, err := csv.NewReader(strings.NewReader(must(t, addr, "", "dlq", "export", "morgue", "--format", "csv"))).ReadAll()
+		if err != nil || len(rows) != 2 {
+			t.Fatalf("csv of %d rows: %v", len(rows), err)
+		}
+		for i, key := range rows[0] {
+			want, ok := c.inCSV[key]
+			if !ok {
+				want, ok = c.json[key]
+			}
+			if ok && rows[1][i] != want {
+				t.Errorf("%s: csv has %s %q, want %q", c.name, key, rows[1][i], want)
+			}
+		}
+	}
+}
+
 func TestHarmless(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{

@@ -45,7 +45,7 @@ func (c *cli) printTask(t client.Task) error {
 		return c.json(taskJSON(t))
 	}
 	pairs := []string{"id", t.ID, "original id", t.OriginalID, "task id", t.TaskID, "queue", t.Queue, "origin", t.Origin, "held", t.Held, "not moved", t.Stay, "kind", t.Kind, "status", t.Status,
-		"attempts", attemptsOf(t), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
+		"attempts", attemptsOf(t), "held attempts", heldAttemptsOf(t), "reason", t.Reason, "error", t.Error, "worker", t.Worker,
 		"redrives", count(t.Redrives), "enqueued", timestamp(t.EnqueuedAt), "due", timestamp(t.DueAt), "lease ends", timestamp(t.LeaseEndsAt),
 		"expires", timestamp(t.ExpiresAt), "ended", timestamp(t.EndedAt), "content type", t.ContentType, "key", string(t.Key)}
 	for _, h := range t.Headers {
@@ -62,12 +62,25 @@ func (c *cli) printTask(t client.Task) error {
 	return c.table([]string{"ATTEMPT", "FAILED", "WORKER", "ERROR"}, rows)
 }
 
-// attemptsOf is how many attempts there were, and of how many where that is still known: an ended task keeps no policy.
+// attemptsOf is how many attempts there were, and of how many where that is still known: an ended task keeps no policy. Of what was
+// moved to a dead-letter queue and lives there it says where they were.
 func attemptsOf(t client.Task) string {
-	if t.MaxAttempts == 0 {
-		return fmt.Sprint(t.Attempts)
+	s := fmt.Sprint(t.Attempts)
+	if t.MaxAttempts != 0 {
+		s = fmt.Sprintf("%d of %d", t.Attempts, t.MaxAttempts)
 	}
-	return fmt.Sprintf("%d of %d", t.Attempts, t.MaxAttempts)
+	if t.HeldMaxAttempts != 0 {
+		s += ", in queue " + t.Origin
+	}
+	return s
+}
+
+// heldAttemptsOf is how many attempts it had where it was moved to.
+func heldAttemptsOf(t client.Task) string {
+	if t.HeldMaxAttempts == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d, in queue %s", t.HeldAttempts, t.HeldMaxAttempts, t.Queue)
 }
 
 func timestamp(t time.Time) string {
@@ -105,6 +118,8 @@ func taskJSON(t client.Task) map[string]any {
 	set("original_created_at", stamp(t.OriginalEnqueuedAt), !t.OriginalEnqueuedAt.IsZero())
 	set("origin_queue", t.Origin, t.Origin != "")
 	set("held", t.Held, t.Held != "")
+	set("held_attempts", t.HeldAttempts, t.HeldMaxAttempts != 0)
+	set("held_max_attempts", t.HeldMaxAttempts, t.HeldMaxAttempts != 0)
 	set("not_moved", t.Stay, t.Stay != "")
 	set("worker", t.Worker, t.Worker != "")
 	set("reason", t.Reason, t.Reason != "")

@@ -99,6 +99,15 @@ func (m *Model) info(q *queue, x *message) fsm.Info {
 	if x.moved != nil {
 		in.Origin, in.Held, in.State = x.moved.name, x.state, fsm.StateDead
 		was := m.lived(x)
+		if was != x {
+			in.HeldAttempts, in.HeldMaxAttempts = x.attempts, in.MaxAttempts
+			if x.retry.Kind == fsm.RetryDefault { // the origin's policy is gone with it
+				in.MaxAttempts = 0
+				if home := m.home(q, x); home != nil {
+					in.MaxAttempts = maxAttempts(policy(home, x))
+				}
+			}
+		}
 		in.Attempts, in.Worker, in.Error, in.History, in.Reason, in.EndedAt = was.attempts, []byte(was.worker), was.lastError, was.history, was.reason, was.failedAt
 		in.Token = fsm.Token{}
 		if was.end != neverLeased {
