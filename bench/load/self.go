@@ -25,12 +25,9 @@ const startTimeout = time.Minute
 // system's place for those, or the working directory where that place is in memory, since a figure without a disk would
 // be another figure. args are more flags for each `serve`.
 func StartSelf(ctx context.Context, binary string, n int, dir string, args ...string) (*Self, error) {
-	if dir == "" && inMemory(os.TempDir()) {
-		dir = "."
-	}
-	dir, err := os.MkdirTemp(dir, "quorate-bench-")
+	dir, err := TempDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("bench: folder for the nodes: %w", err)
+		return nil, err
 	}
 	c, err := proc.New(proc.Config{Binary: binary, Nodes: n, Dir: dir, Args: args, Env: []string{"GOMAXPROCS=1"}})
 	if err != nil {
@@ -48,6 +45,18 @@ func StartSelf(ctx context.Context, binary string, n int, dir string, args ...st
 		return nil, errors.Join(fmt.Errorf("bench: %w", err), os.RemoveAll(dir))
 	}
 	return s, nil
+}
+
+// TempDir makes a new folder for the nodes of a run, below dir; see StartSelf for "". Its caller removes it.
+func TempDir(dir string) (string, error) {
+	if dir == "" && inMemory(os.TempDir()) {
+		dir = "."
+	}
+	dir, err := os.MkdirTemp(dir, "quorate-bench-")
+	if err != nil {
+		return "", fmt.Errorf("bench: folder for the nodes: %w", err)
+	}
+	return dir, nil
 }
 
 // inMemory reports whether a folder is on a tmpfs, where syncing costs nothing.

@@ -90,6 +90,9 @@ type Limits struct {
 	TransferWithin time.Duration // how long Stop waits for another leader; default 2 s
 }
 
+// DefaultCacheBytes is what the log cache of a group holds at most where Limits do not say it.
+const DefaultCacheBytes int64 = 32 << 20
+
 // maxOp is the largest operation that is taken: a result and a batch of messages (an ack with followers is both), and room
 // for their fields.
 func (c *Config) maxOp() int64 {
@@ -109,7 +112,7 @@ func (l *Limits) defaults() {
 	set(&l.TaskWaiters, 20_000)
 	set(&l.ResultWaiters, 5_000)
 	set(&l.Readers, 20_000)
-	set(&l.CacheBytes, 32<<20)
+	set(&l.CacheBytes, DefaultCacheBytes)
 	set(&l.SnapshotBytes, 128<<20)
 	set(&l.TrailingBytes, 64<<20)
 	set(&l.WatchdogAfter, 10*time.Second)
@@ -162,9 +165,9 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// raftConfig is raft's settings: one election timeout of 250 ms finds a new leader in half a second and has stood up to
+// RaftConfig is raft's settings: one election timeout of 250 ms finds a new leader in half a second and has stood up to
 // full load; raft's own snapshot trigger counts entries, so it is off and ours counts bytes.
-func (c *Config) raftConfig() *raft.Config {
+func (c *Config) RaftConfig() *raft.Config {
 	rc := raft.DefaultConfig()
 	rc.LocalID = c.LocalID
 	rc.HeartbeatTimeout = 250 * time.Millisecond

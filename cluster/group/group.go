@@ -135,7 +135,7 @@ func New(cfg Config) (*Group, error) {
 	}
 	g.replay = last
 
-	r, err := raft.NewRaft(cfg.raftConfig(), machine{g}, g.cache, cfg.Stable, cfg.Snapshots, cfg.Transport)
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, cfg.Stable, cfg.Snapshots, cfg.Transport)
 	if err != nil {
 		g.st.Close()
 		return nil, fmt.Errorf("start raft: %w", err)

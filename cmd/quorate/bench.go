@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,14 +40,20 @@ func newBench(c *cli) *cobra.Command {
   fair      --tenants of a queue that is fair by key, of which --flood send ten times the --capacity of the consumers every
             other turn, the rest half of it in all turns: how much longer the rest waits then
 
+  floor     what raft, the log store and the nodes' transport take here without a broker, under a group's own settings: entries
+            of one message, proposed on the leader, until they are on a majority's disks and applied. One at a time, or with
+            --rate at that pace. Always on nodes of its own, 3 or --self; W5 is to be held against it, and, with
+            --rate, the tail of W4
+
 Every message is accounted for: one that is lost, delivered twice or changed, comes early or out of order fails the run.`,
 		Example: `  quorate bench W3 --self 3 --for 10s --repeat 3
   quorate bench delayed --self 3 --count 5000000 --due-rate 20000 --kill-leader
   quorate bench priority --self 3 --capacity 2000
   quorate bench keys --self 3 --keys 1000000 --stuck 10 --rounds 3
-  quorate bench fair --self 3 --tenants 100 --flood 1`,
+  quorate bench fair --self 3 --tenants 100 --flood 1
+  quorate bench floor --for 10s`,
 		Args:      cobra.ExactArgs(1),
-		ValidArgs: load.Workloads(),
+		ValidArgs: append(load.Workloads(), load.Floor),
 	}
 	f := cmd.Flags()
 	f.IntVar(&self, "self", 0, "start this many nodes for the run, with data on disk, and remove them")
@@ -56,7 +63,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.Var(newSpan(&cfg.WarmUp, load.DefaultWarmUp), "warm-up", "time before it that does not count")
 	f.IntVar(&repeat, "repeat", 1, "runs; the median is reported")
 	f.StringVar(&cfg.Queue, "queue", "", "queue to use; deleted at the end (default: a new one)")
-	f.Float64Var(&cfg.Rate, "rate", load.DefaultRate, "W4: messages a second")
+	f.Float64Var(&cfg.Rate, "rate", load.DefaultRate, "W4, floor: messages a second (floor: one at a time if it is not given)")
 	f.IntVar(&cfg.Producers, "producers", 0, "clients that send (default: the workload's)")
 	f.IntVar(&cfg.Consumers, "consumers", 0, "clients that receive (default: the workload's)")
 	f.IntVar(&cfg.Outstanding, "outstanding", load.DefaultOutstanding, "unconfirmed enqueues a producer")
@@ -78,9 +85,10 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 				cfg.Workload = w
 			}
 		}
+		floor := strings.EqualFold(load.Floor, args[0])
 		switch {
-		case cfg.Workload == "":
-			return usagef("there is no workload %q, want one of %s", args[0], strings.Join(load.Workloads(), ", "))
+		case cfg.Workload == "" && !floor:
+			return usagef("there is no workload %q, want one of %s", args[0], strings.Join(cmd.ValidArgs, ", "))
 		case kill && (cfg.Workload != load.Delayed || self < 2):
 			return usagef("--kill-leader is for the workload %s with --self 2 or more: it kills only nodes that it has started", load.Delayed)
 		}
@@ -88,6 +96,26 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 			return usagef("--self is %d, want 1 to 9 nodes, or 0 to use the cluster at --addr", self)
 		}
 		ctx := cmd.Context()
+		if floor {
+			run := floorRun{Size: cfg.Size, For: cfg.For, WarmUp: cfg.WarmUp}
+			if cmd.Flags().Changed("rate") {
+				if run.Rate = cfg.Rate; run.Rate <= 0 {
+					return usagef("--rate is %g, want more than 0, or none for one message at a time", cfg.Rate)
+				}
+			}
+			if repeat < 1 || repeat > 100 {
+				return usagef("--repeat is %d, want 1 to 100", repeat)
+			}
+			check := load.FloorConfig{Size: run.Size, For: run.For, WarmUp: run.WarmUp, Rate: run.Rate}
+			if err := check.Validate(); err != nil {
+				return usagef("%v", err)
+			}
+			res, err := c.benchFloor(ctx, cmp.Or(self, 3), repeat, data, run)
+			if err != nil {
+				return failed(err)
+			}
+			return failed(c.benched(res, 0))
+		}
 		if self > 0 {
 			binary, err := os.Executable()
 			if err != nil {
@@ -139,17 +167,22 @@ func (c *cli) bench(ctx context.Context, cfg load.Config, repeat int, nodes *pro
 			rss = max(rss, n.RSS())
 		}
 	}
-	if c.asJSON() {
-		err = c.json(struct {
-			*load.Result
-			RSS int64 `json:"server_rss_bytes_max,omitempty"`
-		}{res, rss})
-	} else {
-		fmt.Fprintln(c.stdout, load.Header())
-		_, err = fmt.Fprintln(c.stdout, res)
-	}
+	err = c.benched(res, rss)
 	if err == nil && !res.OK() {
 		err = errors.New("not every message was confirmed and received exactly once")
 	}
+	return err
+}
+
+// benched prints a result. rss is the largest resident memory of a node, bytes; 0: not known.
+func (c *cli) benched(res *load.Result, rss int64) (err error) {
+	if c.asJSON() {
+		return c.json(struct {
+			*load.Result
+			RSS int64 `json:"server_rss_bytes_max,omitempty"`
+		}{res, rss})
+	}
+	fmt.Fprintln(c.stdout, load.Header())
+	_, err = fmt.Fprintln(c.stdout, res)
 	return err
 }

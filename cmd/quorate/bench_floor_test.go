@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestMain lets this binary be the one that bench floor starts its nodes from.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "floor-node" {
+		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(m.Run())
+}
+
+// TestBenchFloor runs both paces on nodes of its own and leaves nothing behind.
+func TestBenchFloor(t *testing.T) {
+	t.Parallel()
+	for _, rate := range []string{"", "200"} {
+		dir := t.TempDir()
+		args := []string{"bench", "floor", "--for", "300ms", "--warm-up", "20ms", "--size", "64", "--data", dir, "-o", "json"}
+		if rate != "" {
+			args = append(args, "--rate", rate)
+		}
+		type result struct {
+			Workload string  `json:"workload"`
+			Nodes    int     `json:"nodes"`
+			Size     int     `json:"size"`
+			Messages int     `json:"messages"`
+			Rate     float64 `json:"msgs_per_s"`
+			Confirm  struct {
+				P50 float64 `json:"p50"`
+				P99 float64 `json:"p99"`
+			} `json:"confirm_ms"`
+			CPU    *float64 `json:"server_cpu_us_per_msg"`
+			Errors int      `json:"errors"`
+		}
+		r := decode[result](t, must(t, "", "", args...))
+		if r.Workload != "floor" || r.Nodes != 3 || r.Size != 64 || r.Messages < 1 || r.Rate <= 0 || r.Confirm.P50 <= 0 || r.Confirm.P99 < r.Confirm.P50 || r.CPU == nil || r.Errors != 0 {
+			t.Errorf("rate %q: %+v", rate, r)
+		}
+		if rate != "" && r.Messages != 60 {
+			t.Errorf("%d messages at %s/s in 300 ms, want 60", r.Messages, rate)
+		}
+		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+			t.Errorf("rate %q: left behind: %v %v", rate, left, err)
+		}
+	}
+}
+
+func TestFloorNodeRefuses(t *testing.T) {
+	t.Parallel()
+	const cluster = "01234567-89ab-4cde-8f01-23456789abcd"
+	for _, tc := range []struct {
+		name, stdin, want string
+		args              []string
+		code              int
+	}{
+		{"no cluster", "", "is not a UUID", []string{"DIR", "n1", "x"}, exitUsage},
+		{"no orders but text", "zig", "read an order", []string{"DIR", "n1", cluster}, exitFailed},
+		{"a bad label", "", "node label", []string{"DIR", "n 1", cluster}, exitFailed},
+	} {
+		args := append([]string{"floor-node"}, tc.args...)
+		args[1] = t.TempDir()
+		var out, errs bytes.Buffer
+		if code := execute(t.Context(), args, strings.NewReader(tc.stdin), &out, &errs); code != tc.code || !strings.Contains(errs.String(), tc.want) {
+			t.Errorf("%s: exit %d, %q; want %d and %q", tc.name, code, errs.String(), tc.code, tc.want)
+		}
+	}
+}
