@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"io"
 	"os"
-	"path/filepath"
 	"time"
 
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
@@ -15,14 +14,8 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-const (
-	// LogFile is the bbolt file with the log and the stable values.
-	LogFile = "raft.db"
-	// TailFile has the marks beside it (see tail).
-	TailFile = "raft.tail"
-	// markKey holds who the log belongs to: UUID, incarnation.
-	markKey = "quorate/node"
-)
+// LogFile is the bbolt file of a log of kind Bolt.
+const LogFile = "raft.db"
 
 // nonEOF drops the error that only says that a file ended.
 func nonEOF(err error) error {
@@ -96,7 +89,25 @@ func checkBolt(path string) error {
 	return nil
 }
 
-func openBolt(path string) (*raftboltdb.BoltStore, error) {
+// boltStore is an engine on raft-boltdb.
+type boltStore struct {
+	*raftboltdb.BoltStore
+	path string
+}
+
+// size implements engine. The file never shrinks.
+func (b *boltStore) size() int64 {
+	st, err := os.Stat(b.path)
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+// fileOf implements engine.
+func (b *boltStore) fileOf(uint64) string { return b.path }
+
+func openBolt(path string) (*boltStore, error) {
 	var b *raftboltdb.BoltStore
 	err := guard(path, func() (err error) {
 		b, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
@@ -109,8 +120,10 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	})
 	var d *DamageError
 	switch {
-	case err == nil, errors.As(err, &d):
-		return b, err
+	case err == nil:
+		return &boltStore{BoltStore: b, path: path}, nil
+	case errors.As(err, &d):
+		return nil, err
 	case errors.Is(err, bolterrors.ErrTimeout):
 		return nil, fmt.Errorf("open %s: another process has it open", path)
 	case errors.Is(err, bolterrors.ErrInvalid), errors.Is(err, bolterrors.ErrChecksum), errors.Is(err, bolterrors.ErrVersionMismatch):
@@ -118,119 +131,4 @@ func openBolt(path string) (*raftboltdb.BoltStore, error) {
 	default:
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-}
-
-// Disk is the pair of durable stores of one group in the data directory.
-type Disk struct {
-	Log    *Log
-	Stable *Stable
-
-	bolt *raftboltdb.BoltStore
-	tail *tail
-	path string
-}
-
-// OpenDisk opens the log of the node that id describes and raises the incarnation in both, so that a log, or an identity,
-// that was put back from an older copy is told from the one that belongs here. The log is made when the identity says that
-// there is no data yet, or that the node belongs to no cluster. floor and observe are LogOptions'.
-func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
-	id := d.Identity()
-	path, tailPath := filepath.Join(d.path, LogFile), filepath.Join(d.path, TailFile)
-	// Until a node belongs to a cluster it has neither voted nor stored anything for anybody.
-	fresh := !id.HasData || id.Cluster.IsZero()
-	if fresh {
-		for _, p := range []string{path, tailPath} {
-			if err := os.Remove(p); err != nil && !os.IsNotExist(err) {
-				return nil, err
-			}
-		}
-	} else if err := checkBolt(path); err != nil {
-		return nil, err
-	}
-	t, err := openTail(tailPath, fresh)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = t.close()
-		}
-	}()
-	b, err := openBolt(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = b.Close()
-		}
-	}()
-	o.File, o.tail = path, t
-	disk := &Disk{Log: NewLog(b, halt, o), Stable: NewStable(b, halt, path), bolt: b, tail: t, path: path}
-	disk.Stable.tail = t
-	if fresh {
-		err = disk.Stable.prepare()
-	} else {
-		err = disk.resume(id)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := disk.Stable.Set([]byte(markKey), mark(id.UUID, id.Incarnation+1)); err != nil {
-		return nil, err
-	}
-	id.Incarnation++
-	id.HasData = true
-	if err := d.Save(id); err != nil {
-		return nil, err
-	}
-	return disk, nil
-}
-
-func mark(id UUID, incarnation uint64) []byte {
-	return binary.BigEndian.AppendUint64(append([]byte(nil), id[:]...), incarnation)
-}
-
-// resume compares the log with the identity and with the marks.
-func (k *Disk) resume(id Identity) error {
-	if err := k.Stable.resume(markKey); err != nil {
-		return err
-	}
-	m, _, err := k.Stable.get([]byte(markKey))
-	if err != nil {
-		return err
-	}
-	if len(m) != 24 || UUID(m[:16]) != id.UUID {
-		return &DamageError{File: k.path, What: fmt.Sprintf("it is the log of another node, identity.json says %s", id.UUID)}
-	}
-	// A start writes the mark first and the identity second.
-	switch n := binary.BigEndian.Uint64(m[16:]); {
-	case n < id.Incarnation:
-		return &DamageError{File: k.path, What: fmt.Sprintf("it is an older copy: its last start was number %d, identity.json counts %d", n, id.Incarnation)}
-	case n > id.Incarnation+1:
-		return &DamageError{File: identityFile, What: fmt.Sprintf("it is an older copy: it counts %d starts, %s counts %d", id.Incarnation, k.path, n)}
-	}
-	last, err := k.Log.LastIndex()
-	if err != nil {
-		return err
-	}
-	if want, _ := k.tail.marks(); last < want {
-		return &DamageError{File: k.path, Index: last + 1, What: fmt.Sprintf("its entries end at %d, but entry %d was stored: the newest are gone", last, want)}
-	}
-	return nil
-}
-
-// Bytes is the size of the log's file.
-func (k *Disk) Bytes() int64 {
-	st, err := os.Stat(k.path)
-	if err != nil {
-		return 0
-	}
-	return st.Size()
-}
-
-// Close closes the files. Nothing may be called on the stores afterwards.
-func (k *Disk) Close() error {
-	err := guard(k.path, k.bolt.Close)
-	return errors.Join(err, k.tail.close())
 }

@@ -72,8 +72,12 @@ func dump(t testing.TB, d *Dir, disk *Disk, snaps *Snapshots) string {
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	t.Logf("seed %d, %d flips a file", *seed, *flips)
+	eachKind(t, testFlippedBits)
+}
+
+func testFlippedBits(t *testing.T, kind Kind) {
 	whole := filepath.Join(t.TempDir(), "whole")
-	fill(t, whole, true)
+	fill(t, whole, kind, true)
 	var want string
 	{
 		c := filepath.Join(t.TempDir(), "c")
@@ -99,6 +103,7 @@ func TestFlippedBits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			written := len(bytes.TrimRight(original, "\x00"))
 			dir := t.TempDir()
 			noticed, unread := 0, 0
 			for i := range *flips {
@@ -106,7 +111,7 @@ func TestFlippedBits(t *testing.T) {
 				copyTree(t, whole, c)
 				at := rng.IntN(len(original))
 				if i%2 == 1 {
-					at = rng.IntN(min(len(original), 128<<10)) // metadata and the first pages
+					at = rng.IntN(min(written, 128<<10)) // metadata and the first pages, not what is only reserved
 				}
 				if i < 60 && file == LogFile {
 					at = rng.IntN(5)*os.Getpagesize() + rng.IntN(160) // page and element headers
@@ -145,7 +150,12 @@ func TestFlippedBits(t *testing.T) {
 // TestMistreatedDirectory: what happens to files beside flipped bits. (C7, C8, G16)
 func TestMistreatedDirectory(t *testing.T) {
 	t.Parallel()
+	eachKind(t, testMistreatedDirectory)
+}
+
+func testMistreatedDirectory(t *testing.T, kind Kind) {
 	page := int64(os.Getpagesize())
+	log := kind.logName()
 	put := func(dir, file string, b []byte) error { return os.WriteFile(filepath.Join(dir, file), b, 0o600) }
 	snapOf := func(dir string) string {
 		m, err := filepath.Glob(filepath.Join(dir, snapshotDir, "*"))
@@ -154,15 +164,146 @@ func TestMistreatedDirectory(t *testing.T) {
 		}
 		return m[0]
 	}
-	cases := []struct {
-		name   string
-		harm   func(t *testing.T, dir string) error
-		want   string // in the error, beside the remedy
-		file   string
-		remedy bool
-	}{
+	cases := []mistreatment{
+		{"log gone", func(_ *testing.T, d string) error { return kind.remove(d) }, "missing", log, true},
+		{"log made anew", func(t *testing.T, d string) error {
+			id, err := readIdentity(filepath.Join(d, identityFile))
+			if err != nil {
+				return err
+			}
+			if err := kind.remove(d); err != nil {
+				return err
+			}
+			e, err := kind.create(d, id.UUID, testSegment)
+			if err != nil {
+				return err
+			}
+			return e.Close()
+		}, "is missing", log, true},
+		{"log of another node", func(t *testing.T, d string) error {
+			o := filepath.Join(t.TempDir(), "o")
+			fill(t, o, kind, true)
+			return errors.Join(kind.remove(d), os.Rename(kind.path(o), kind.path(d)))
+		}, "another node", log, true},
+		{"log put back from an older copy", func(t *testing.T, d string) error {
+			putBack := keep(t, d, kind)
+			marks, err := os.ReadFile(filepath.Join(d, TailFile))
+			if err != nil {
+				return err
+			}
+			for range 2 {
+				contents(t, d)
+			}
+			return errors.Join(putBack(), put(d, TailFile, marks))
+		}, "older copy", log, true},
+		{"log put back from an older copy, its marks not", func(t *testing.T, d string) error {
+			putBack := keep(t, d, kind)
+			contents(t, d)
+			return putBack()
+		}, "newer ones are gone", log, true},
+		{"log put back within one start", func(t *testing.T, d string) error {
+			x, disk, _, err := openAll(t, d)
+			if err != nil {
+				return err
+			}
+			if err := disk.Close(); err != nil {
+				return err
+			}
+			putBack := keep(t, d, kind)
+			disk = reopen(t, x, NewHalt(func(error) {}))
+			return errors.Join(disk.Log.StoreLog(entry(401, 3, "acknowledged")), disk.Close(), x.Close(), putBack())
+		}, "entries end at 400, but entry 401 was stored", log, true},
+		{"a vote put back within one start", func(t *testing.T, d string) error {
+			x, disk, _, err := openAll(t, d)
+			if err != nil {
+				return err
+			}
+			if err := disk.Close(); err != nil {
+				return err
+			}
+			putBack := keep(t, d, kind)
+			disk = reopen(t, x, NewHalt(func(error) {}))
+			return errors.Join(disk.Stable.SetUint64([]byte("CurrentTerm"), 9), disk.Close(), x.Close(), putBack())
+		}, "newer ones are gone", log, true},
+		{"identity put back from an older copy", func(t *testing.T, d string) error {
+			old, err := os.ReadFile(filepath.Join(d, identityFile))
+			if err != nil {
+				return err
+			}
+			for range 3 {
+				contents(t, d)
+			}
+			return put(d, identityFile, old)
+		}, "older copy", identityFile, true},
+		{"identity gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, identityFile)) }, "missing beside", identityFile, true},
+		{"identity emptied", func(_ *testing.T, d string) error { return put(d, identityFile, nil) }, "not JSON", identityFile, true},
+		{"identity of a newer version", func(_ *testing.T, d string) error {
+			b, err := os.ReadFile(filepath.Join(d, identityFile))
+			if err != nil {
+				return err
+			}
+			return put(d, identityFile, bytes.Replace(b, fmt.Appendf(nil, `"format": %d`, map[Kind]int{Bolt: Format, WAL: formatWAL}[kind]), []byte(`"format": 3`), 1))
+		}, "newer quorate", identityFile, false},
+		{"end mark gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, TailFile)) }, "missing", TailFile, true},
+		{"end mark cut", func(_ *testing.T, d string) error { return os.Truncate(filepath.Join(d, TailFile), 7) }, "not an end mark", TailFile, true},
+		{"snapshot gone, log behind it compacted", func(_ *testing.T, d string) error { return os.RemoveAll(snapOf(d)) }, "entry is missing", log, true},
+		{"snapshot state cut", func(_ *testing.T, d string) error {
+			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 5000)
+		}, "cut short", snapshotState, true},
+		{"snapshot state emptied", func(_ *testing.T, d string) error {
+			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 0)
+		}, "cut short", snapshotState, true},
+		{"snapshot state gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(snapOf(d), snapshotState)) }, "cannot be read", snapshotState, true},
+		{"snapshot metadata gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(snapOf(d), snapshotMeta)) }, "cannot be read", snapshotMeta, true},
+		{"snapshot metadata says another index", func(_ *testing.T, d string) error {
+			p := filepath.Join(snapOf(d), snapshotMeta)
+			b, err := os.ReadFile(p)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(p, bytes.Replace(b, []byte(`"Index":100`), []byte(`"Index":108`), 1), 0o600)
+		}, "disagrees", snapshotMeta, true},
+	}
+	if kind == Bolt {
+		cases = append(cases, mistreatedBolt(page, put)...)
+	} else {
+		cases = append(cases, mistreatedWAL(put)...)
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "n")
+			fill(t, dir, kind, true)
+			if err := c.harm(t, dir); err != nil {
+				t.Fatal(err)
+			}
+			_, _, _, err := openAll(t, dir)
+			if err == nil {
+				t.Fatal("opened")
+			}
+			var d *DamageError
+			if errors.As(err, &d) != c.remedy || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {
+				t.Errorf("error %v\nwant %q in %s", err, c.want, c.file)
+			}
+			if strings.Contains(err.Error(), "goroutine ") {
+				t.Errorf("the error carries a stack trace")
+			}
+		})
+	}
+}
+
+// mistreatment is a harm and how a start must speak of it.
+type mistreatment struct {
+	name   string
+	harm   func(t *testing.T, dir string) error
+	want   string // in the error, beside the remedy
+	file   string
+	remedy bool
+}
+
+func mistreatedBolt(page int64, put func(dir, file string, b []byte) error) []mistreatment {
+	return []mistreatment{
 		{"log emptied", func(_ *testing.T, d string) error { return os.Truncate(filepath.Join(d, LogFile), 0) }, "cut short", LogFile, true},
-		{"log gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, LogFile)) }, "missing", LogFile, true},
 		{"log cut in a page", func(_ *testing.T, d string) error {
 			return os.Truncate(filepath.Join(d, LogFile), 9*page+100)
 		}, "cut short", LogFile, true},
@@ -195,132 +336,6 @@ func TestMistreatedDirectory(t *testing.T) {
 		{"log of garbage", func(_ *testing.T, d string) error {
 			return put(d, LogFile, bytes.Repeat([]byte("garbage!"), 8192))
 		}, "no bbolt magic", LogFile, true},
-		{"log made anew", func(t *testing.T, d string) error {
-			if err := os.Remove(filepath.Join(d, LogFile)); err != nil {
-				return err
-			}
-			b, err := openBolt(filepath.Join(d, LogFile))
-			if err != nil {
-				return err
-			}
-			return b.Close()
-		}, "is missing", LogFile, true},
-		{"log of another node", func(t *testing.T, d string) error {
-			o := filepath.Join(t.TempDir(), "o")
-			fill(t, o, true)
-			b, err := os.ReadFile(filepath.Join(o, LogFile))
-			if err != nil {
-				return err
-			}
-			return put(d, LogFile, b)
-		}, "another node", LogFile, true},
-		{"log put back from an older copy", func(t *testing.T, d string) error {
-			log, err := os.ReadFile(filepath.Join(d, LogFile))
-			if err != nil {
-				return err
-			}
-			marks, err := os.ReadFile(filepath.Join(d, TailFile))
-			if err != nil {
-				return err
-			}
-			for range 2 {
-				contents(t, d)
-			}
-			return errors.Join(put(d, LogFile, log), put(d, TailFile, marks))
-		}, "older copy", LogFile, true},
-		{"log put back from an older copy, its marks not", func(t *testing.T, d string) error {
-			log, err := os.ReadFile(filepath.Join(d, LogFile))
-			if err != nil {
-				return err
-			}
-			contents(t, d)
-			return put(d, LogFile, log)
-		}, "newer ones are gone", LogFile, true},
-		{"log put back within one start", func(t *testing.T, d string) error {
-			x, disk, _, err := openAll(t, d)
-			if err != nil {
-				return err
-			}
-			if err := disk.Close(); err != nil {
-				return err
-			}
-			old, err := os.ReadFile(filepath.Join(d, LogFile))
-			if err != nil {
-				return err
-			}
-			b, err := openBolt(filepath.Join(d, LogFile))
-			if err != nil {
-				return err
-			}
-			tl, err := openTail(filepath.Join(d, TailFile), false)
-			if err != nil {
-				return err
-			}
-			log := NewLog(b, NewHalt(func(error) {}), LogOptions{tail: tl})
-			if err := errors.Join(log.StoreLog(entry(401, 3, "acknowledged")), b.Close(), tl.close(), x.Close()); err != nil {
-				return err
-			}
-			return put(d, LogFile, old)
-		}, "entries end at 400, but entry 401 was stored", LogFile, true},
-		{"identity put back from an older copy", func(t *testing.T, d string) error {
-			old, err := os.ReadFile(filepath.Join(d, identityFile))
-			if err != nil {
-				return err
-			}
-			for range 3 {
-				contents(t, d)
-			}
-			return put(d, identityFile, old)
-		}, "older copy", identityFile, true},
-		{"identity gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, identityFile)) }, "missing beside", identityFile, true},
-		{"identity emptied", func(_ *testing.T, d string) error { return put(d, identityFile, nil) }, "not JSON", identityFile, true},
-		{"identity of a newer version", func(_ *testing.T, d string) error {
-			b, err := os.ReadFile(filepath.Join(d, identityFile))
-			if err != nil {
-				return err
-			}
-			return put(d, identityFile, bytes.Replace(b, []byte(`"format": 1`), []byte(`"format": 2`), 1))
-		}, "newer quorate", identityFile, false},
-		{"end mark gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, TailFile)) }, "missing", TailFile, true},
-		{"end mark cut", func(_ *testing.T, d string) error { return os.Truncate(filepath.Join(d, TailFile), 7) }, "not an end mark", TailFile, true},
-		{"snapshot gone, log behind it compacted", func(_ *testing.T, d string) error { return os.RemoveAll(snapOf(d)) }, "entry is missing", LogFile, true},
-		{"snapshot state cut", func(_ *testing.T, d string) error {
-			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 5000)
-		}, "cut short", snapshotState, true},
-		{"snapshot state emptied", func(_ *testing.T, d string) error {
-			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 0)
-		}, "cut short", snapshotState, true},
-		{"snapshot state gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(snapOf(d), snapshotState)) }, "cannot be read", snapshotState, true},
-		{"snapshot metadata gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(snapOf(d), snapshotMeta)) }, "cannot be read", snapshotMeta, true},
-		{"snapshot metadata says another index", func(_ *testing.T, d string) error {
-			p := filepath.Join(snapOf(d), snapshotMeta)
-			b, err := os.ReadFile(p)
-			if err != nil {
-				return err
-			}
-			return os.WriteFile(p, bytes.Replace(b, []byte(`"Index":100`), []byte(`"Index":108`), 1), 0o600)
-		}, "disagrees", snapshotMeta, true},
-	}
-	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			dir := filepath.Join(t.TempDir(), "n")
-			fill(t, dir, true)
-			if err := c.harm(t, dir); err != nil {
-				t.Fatal(err)
-			}
-			_, _, _, err := openAll(t, dir)
-			if err == nil {
-				t.Fatal("opened")
-			}
-			var d *DamageError
-			if errors.As(err, &d) != c.remedy || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {
-				t.Errorf("error %v\nwant %q in %s", err, c.want, c.file)
-			}
-			if strings.Contains(err.Error(), "goroutine ") {
-				t.Errorf("the error carries a stack trace")
-			}
-		})
 	}
 }
 
@@ -335,8 +350,12 @@ func reverse(b []byte) []byte {
 // TestOlderSnapshotIsNotFallenBackTo: with two snapshots, damage to the newer stops the node.
 func TestOlderSnapshotIsNotFallenBackTo(t *testing.T) {
 	t.Parallel()
+	eachKind(t, testOlderSnapshot)
+}
+
+func testOlderSnapshot(t *testing.T, kind Kind) {
 	dir := filepath.Join(t.TempDir(), "n")
-	fill(t, dir, true)
+	fill(t, dir, kind, true)
 	d, disk, snaps, err := openAll(t, dir)
 	if err != nil {
 		t.Fatal(err)
@@ -365,8 +384,12 @@ func TestOlderSnapshotIsNotFallenBackTo(t *testing.T) {
 // TestCutOffStart: whatever a crash leaves of a start is started again.
 func TestCutOffStart(t *testing.T) {
 	t.Parallel()
+	eachKind(t, testCutOffStart)
+}
+
+func testCutOffStart(t *testing.T, kind Kind) {
 	dir := filepath.Join(t.TempDir(), "n")
-	fill(t, dir, false)
+	fill(t, dir, kind, false)
 	for name, crash := range map[string]func() error{
 		"after the mark, before the identity": func() error {
 			d, err := OpenDir(dir, "n1")
@@ -374,17 +397,8 @@ func TestCutOffStart(t *testing.T) {
 				return err
 			}
 			id := d.Identity()
-			b, err := openBolt(filepath.Join(dir, LogFile))
-			if err != nil {
-				return err
-			}
-			tl, err := openTail(filepath.Join(dir, TailFile), false)
-			if err != nil {
-				return err
-			}
-			s := NewStable(b, NewHalt(func(error) {}), "")
-			s.tail = tl
-			return errors.Join(s.resume(markKey), s.Set([]byte(markKey), mark(id.UUID, id.Incarnation+1)), b.Close(), tl.close(), d.Close())
+			disk := reopen(t, d, NewHalt(func(error) {}))
+			return errors.Join(disk.Stable.Set([]byte(markKey), mark(id.UUID, id.Incarnation+1)), disk.Close(), d.Close())
 		},
 		"an unfinished snapshot": func() error { return os.MkdirAll(filepath.Join(dir, snapshotDir, "3-9-9.tmp"), 0o700) },
 		"an unfinished identity": func() error {

@@ -59,3 +59,52 @@ func FuzzVerify(f *testing.F) {
 		}
 	})
 }
+
+// FuzzWALFrames: whatever a segment's file holds, reading it ends, without a panic, and what it gives can be found in the file.
+func FuzzWALFrames(f *testing.F) {
+	id := UUID{1}
+	dir := filepath.Join(f.TempDir(), WALDir)
+	w, err := createWAL(dir, id, 4096)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for i := uint64(1); i < 12; i++ {
+		if err := w.StoreLog(entry(i, 1, "some data of an entry, long enough to fill a segment with a few")); err != nil {
+			f.Fatal(err)
+		}
+	}
+	info := w.segments[0].walSegmentInfo
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	whole, err := os.ReadFile(filepath.Join(dir, info.file()))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add(whole[:200])
+	f.Add(make([]byte, 64))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		path := filepath.Join(t.TempDir(), "segment")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		found, err := readWALFrames(file, info, walCodec(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found.end > int64(len(b)) || found.index > uint64(found.end) {
+			t.Errorf("%d bytes: end %d, index at %d", len(b), found.end, found.index)
+		}
+		for _, at := range found.offsets {
+			if int64(at)+walFrameHead > found.end || b[at] != walEntry {
+				t.Errorf("an entry at %d of %d", at, found.end)
+			}
+		}
+	})
+}

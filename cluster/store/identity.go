@@ -19,6 +19,9 @@ const (
 	lockFile     = "lock"
 	// Format is the version of everything in a data directory: identity, log envelope, stable values, snapshots.
 	Format = 1
+	// formatWAL is that of the identity of a node whose log is not a bbolt file: builds that know of no other must not start
+	// on it. It concerns nobody but the node itself.
+	formatWAL = 2
 )
 
 // UUID names a node or a cluster for ever; zero is none.
@@ -62,13 +65,31 @@ func (u *UUID) UnmarshalText(b []byte) (err error) {
 // Identity is who a node is. It is kept in identity.json and never changes but for what is said here.
 type Identity struct {
 	Format      int    `json:"format"`
-	UUID        UUID   `json:"uuid"`        // raft's ServerID
-	Label       string `json:"label"`       // node_id of the configuration
-	Cluster     UUID   `json:"cluster"`     // zero until the node belongs to one, then fixed
-	Incarnation uint64 `json:"incarnation"` // starts of the process, from 1; raised at each
-	HasData     bool   `json:"has_data"`    // raft.db exists: an empty or missing one is damage
-	Founding    bool   `json:"founding"`    // it is making its cluster: nobody else knows of it, the log may not say so yet
-	Removed     bool   `json:"removed"`     // the cluster has removed this node: it never starts again
+	UUID        UUID   `json:"uuid"`                // raft's ServerID
+	Label       string `json:"label"`               // node_id of the configuration
+	Cluster     UUID   `json:"cluster"`             // zero until the node belongs to one, then fixed
+	Incarnation uint64 `json:"incarnation"`         // starts of the process, from 1; raised at each
+	HasData     bool   `json:"has_data"`            // raft.db exists: an empty or missing one is damage
+	Founding    bool   `json:"founding"`            // it is making its cluster: nobody else knows of it, the log may not say so yet
+	Removed     bool   `json:"removed"`             // the cluster has removed this node: it never starts again
+	LogStore    Kind   `json:"log_store,omitempty"` // sort of its log; empty: Bolt, which was all there was once
+}
+
+// Kind is the sort of log that the node has.
+func (id Identity) Kind() Kind {
+	if id.LogStore == "" {
+		return Bolt
+	}
+	return id.LogStore
+}
+
+func (id *Identity) setKind(k Kind) {
+	id.LogStore = k
+	if k == Bolt {
+		id.Format = Format
+	} else {
+		id.Format = formatWAL
+	}
 }
 
 type identityOnDisk struct {
@@ -139,7 +160,7 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	d.id, err = readIdentity(filepath.Join(path, identityFile))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		for _, f := range []string{LogFile, snapshotDir} {
+		for _, f := range []string{LogFile, WALDir, snapshotDir} {
 			if _, err := os.Lstat(filepath.Join(path, f)); err == nil {
 				return nil, &DamageError{File: filepath.Join(path, identityFile), What: fmt.Sprintf("it is missing beside %s", f)}
 			}
@@ -170,11 +191,14 @@ func readIdentity(path string) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	if on.Format > Format {
-		return Identity{}, fmt.Errorf("%s was written by a newer quorate (format %d, this one reads %d): start the newer one; going back is not possible", path, on.Format, Format)
+	if on.Format > formatWAL {
+		return Identity{}, fmt.Errorf("%s was written by a newer quorate (format %d, this one reads %d): start the newer one; going back is not possible", path, on.Format, formatWAL)
 	}
 	if sum != on.Sum || on.Format < 1 || on.UUID.IsZero() {
 		return Identity{}, &DamageError{File: path, What: fmt.Sprintf("checksum is %q, its fields give %q", on.Sum, sum)}
+	}
+	if _, err := ParseKind(string(on.LogStore)); err != nil {
+		return Identity{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return on.Identity, nil
 }

@@ -33,14 +33,15 @@ func Inspect(path string) (in Inspection, err error) {
 	if err != nil || in.InUse || in.Identity.Cluster.IsZero() {
 		return in, err
 	}
-	if err := checkBolt(filepath.Join(path, LogFile)); err != nil {
-		return in, err
-	}
 	t, err := openTail(filepath.Join(path, TailFile), false)
 	if err != nil {
 		return in, err
 	}
+	last, _ := t.marks()
 	if err := t.close(); err != nil {
+		return in, err
+	}
+	if err := in.Identity.Kind().check(path, in.Identity.UUID, last); err != nil {
 		return in, err
 	}
 	s := &Snapshots{dir: filepath.Join(path, snapshotDir)}

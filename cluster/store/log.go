@@ -19,7 +19,7 @@ const (
 	sumVersion = 1
 	// sumLen is the envelope's length: version byte, CRC32C big-endian.
 	sumLen = 5
-	// pruneSlice is how many indexes one transaction of a compaction deletes. At 64 KiB an entry that is about 5 ms of
+	// pruneSlice is how many indexes one transaction of a compaction of a bbolt file deletes. At 64 KiB an entry that is about 5 ms of
 	// bbolt's only writer, far below the shortest election time-out; a whole compaction in one piece takes half a second.
 	pruneSlice = 128
 )
@@ -30,12 +30,15 @@ const (
 //
 // Methods may be called from several goroutines, as raft does.
 type Log struct {
-	inner raft.LogStore
-	halt  *Halt
-	file  string
-	tail  *tail         // nil in memory
-	floor func() uint64 // index of the newest snapshot: below it the log may have gaps
-	seen  func(entries, bytes int, took time.Duration)
+	inner     raft.LogStore
+	halt      *Halt
+	file      string
+	tail      *tail         // nil in memory
+	floor     func() uint64 // index of the newest snapshot: below it the log may have gaps
+	seen      func(entries, bytes int, took time.Duration)
+	slice     uint64                    // indexes that one transaction of a compaction deletes
+	fileOf    func(index uint64) string // for errors
+	monotonic bool                      // the store can have no gaps
 
 	// truncating guards the tail against a store and a truncation that cross; raft makes both on one goroutine, so it is
 	// never waited for.
@@ -47,7 +50,11 @@ type LogOptions struct {
 	File     string                                       // name in errors
 	Floor    func() uint64                                // nil: 0
 	Observer func(entries, bytes int, took time.Duration) // after each successful StoreLogs; nil: none
-	tail     *tail
+	Kind     Kind                                         // OpenDisk: the sort of store; "": what is there, or the default
+
+	tail    *tail
+	slice   uint64 // indexes that one transaction of a compaction deletes, 0: pruneSlice
+	segment uint64 // WAL: bytes of a segment, 0: walSegmentBytes
 }
 
 // NewLog wraps inner.
@@ -55,7 +62,15 @@ func NewLog(inner raft.LogStore, halt *Halt, o LogOptions) *Log {
 	if o.Floor == nil {
 		o.Floor = func() uint64 { return 0 }
 	}
-	return &Log{inner: inner, halt: halt, file: o.File, tail: o.tail, floor: o.Floor, seen: o.Observer}
+	if o.slice == 0 {
+		o.slice = pruneSlice
+	}
+	file := o.File
+	m, ok := inner.(raft.MonotonicLogStore)
+	return &Log{
+		inner: inner, halt: halt, file: file, tail: o.tail, floor: o.Floor, seen: o.Observer, slice: o.slice,
+		fileOf: func(uint64) string { return file }, monotonic: ok && m.IsMonotonic(),
+	}
 }
 
 // sum is the checksum of an entry.
@@ -124,17 +139,17 @@ func (s *Log) GetLog(index uint64, out *raft.Log) error {
 		return err
 	}
 	if err != nil {
-		return s.fail("", &DamageError{File: s.file, Index: index, What: "entry cannot be read", Err: err})
+		return s.fail("", &DamageError{File: s.fileOf(index), Index: index, What: "entry cannot be read", Err: err})
 	}
 	return s.check(index, out)
 }
 
 func (s *Log) check(index uint64, out *raft.Log) error {
 	if out.Index != index {
-		return s.fail("", &DamageError{File: s.file, Index: index, What: fmt.Sprintf("entry says it is %d", out.Index)})
+		return s.fail("", &DamageError{File: s.fileOf(index), Index: index, What: fmt.Sprintf("entry says it is %d", out.Index)})
 	}
 	if err := Verify(out); err != nil {
-		return s.fail("", &DamageError{File: s.file, Index: index, What: err.Error()})
+		return s.fail("", &DamageError{File: s.fileOf(index), Index: index, What: err.Error()})
 	}
 	return nil
 }
@@ -194,6 +209,9 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	start := time.Now()
 	s.truncating.Lock()
 	defer s.truncating.Unlock()
+	if err := s.closeGap(logs[0].Index); err != nil {
+		return err
+	}
 	if err := s.do(func() error { return s.inner.StoreLogs(logs) }); err != nil {
 		return s.fail("write entries to", err)
 	}
@@ -208,6 +226,23 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
+// closeGap drops the whole log where the next entry follows not it but the newest snapshot, and the store can have no gap.
+// raft does that itself after an install, unless the process ends in between. truncating is held.
+func (s *Log) closeGap(next uint64) error {
+	if !s.monotonic {
+		return nil
+	}
+	last, err := s.LastIndex()
+	if err != nil || last == 0 || next <= last+1 || next > s.floor()+1 {
+		return err
+	}
+	first, err := s.FirstIndex()
+	if err != nil {
+		return err
+	}
+	return s.cut(first, last)
+}
+
 // DeleteRange implements raft.LogStore. A range that reaches the log's end goes in one transaction, since a crash half-way
 // would leave a hole; any other (a compaction) goes in small ascending pieces between which StoreLogs gets its turn.
 func (s *Log) DeleteRange(from, to uint64) error {
@@ -219,7 +254,7 @@ func (s *Log) DeleteRange(from, to uint64) error {
 		return s.truncate(from, to)
 	}
 	for from <= to {
-		end := min(from+pruneSlice-1, to)
+		end := min(from+s.slice-1, to)
 		if err := s.do(func() error { return s.inner.DeleteRange(from, end) }); err != nil {
 			return s.fail("delete old entries of", err)
 		}
@@ -239,6 +274,11 @@ func (s *Log) DeleteRange(from, to uint64) error {
 func (s *Log) truncate(from, to uint64) error {
 	s.truncating.Lock()
 	defer s.truncating.Unlock()
+	return s.cut(from, to)
+}
+
+// cut is truncate with truncating held.
+func (s *Log) cut(from, to uint64) error {
 	if s.tail != nil {
 		keep := uint64(0)
 		if from > 1 {
@@ -260,7 +300,4 @@ func (s *Log) truncate(from, to uint64) error {
 }
 
 // IsMonotonic implements raft.MonotonicLogStore with the inner store's answer.
-func (s *Log) IsMonotonic() bool {
-	m, ok := s.inner.(raft.MonotonicLogStore)
-	return ok && m.IsMonotonic()
-}
+func (s *Log) IsMonotonic() bool { return s.monotonic }

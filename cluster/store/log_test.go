@@ -317,7 +317,7 @@ func openAll(t *testing.T, dir string) (*Dir, *Disk, *Snapshots, error) {
 	go func() {
 		defer close(done)
 		if snaps, err = OpenSnapshots(d, h, hclog.NewNullLogger()); err == nil {
-			disk, err = OpenDisk(d, h, LogOptions{Floor: snaps.Newest})
+			disk, err = OpenDisk(d, h, LogOptions{Floor: snaps.Newest, segment: testSegment})
 		}
 		if err == nil {
 			err = readAll(disk, snaps)
@@ -379,7 +379,7 @@ func readAll(disk *Disk, snaps *Snapshots) error {
 }
 
 // fill makes a data directory of a member with 400 entries, a vote and, at 100, a snapshot.
-func fill(t testing.TB, dir string, snapshot bool) {
+func fill(t testing.TB, dir string, kind Kind, snapshot bool) {
 	t.Helper()
 	d, err := OpenDir(dir, "n1")
 	if err != nil {
@@ -388,7 +388,7 @@ func fill(t testing.TB, dir string, snapshot bool) {
 	id := d.Identity()
 	id.Cluster = UUID{1, 2, 3}
 	h := NewHalt(func(error) {})
-	disk, err := OpenDisk(d, h, LogOptions{})
+	disk, err := OpenDisk(d, h, LogOptions{Kind: kind, segment: testSegment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -415,7 +415,7 @@ func fill(t testing.TB, dir string, snapshot bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		writeSnapshot(t, snaps, 100, 3, strings.Repeat("state ", 20000))
+		writeSnapshot(t, snaps, 100, 3, strings.Repeat("state ", 4000))
 		if err := disk.Log.DeleteRange(1, 50); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,81 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+
+	"github.com/hashicorp/raft-wal/types"
+	"golang.org/x/sys/unix"
+)
+
+// walFiles are the files that raft-wal's segments are written to.
+//
+// Compared with its own they are private to the user, are synced without their times, and a directory entry is durable
+// before the file is named anywhere (see walStore.grow) instead of at the first sync.
+type walFiles struct{}
+
+// walFile is one of them, open for writing.
+type walFile struct{ *os.File }
+
+// Sync makes what was written durable.
+func (f walFile) Sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if !errors.Is(err, unix.EINTR) {
+			return os.NewSyscallError("fdatasync", err)
+		}
+	}
+}
+
+// Create implements types.VFS. The space is taken at once, so that a full disk shows itself here and appends need not grow
+// the file.
+func (walFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {
+	if size > math.MaxInt32 {
+		return nil, fmt.Errorf("segment of %d bytes, want at most %d", size, math.MaxInt32)
+	}
+	path := filepath.Join(dir, name)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
+	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // some file systems cannot: then the file grows as it is written
+		return nil, errors.Join(fmt.Errorf("reserve %d bytes for %s: %w", size, path, err), f.Close(), os.Remove(path))
+	}
+	return walFile{f}, nil
+}
+
+// OpenWriter implements types.VFS.
+func (walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
+	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+	if err != nil {
+		return nil, err
+	}
+	return walFile{f}, nil
+}
+
+// OpenReader implements types.VFS.
+func (walFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
+	return os.Open(filepath.Join(dir, name))
+}
+
+// ListDir implements types.VFS.
+func (walFiles) ListDir(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if !e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// Delete implements types.VFS.
+func (walFiles) Delete(dir, name string) error { return os.Remove(filepath.Join(dir, name)) }

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// checkWAL reads everything in the folder of a log and changes nothing: the list of segments, and each of them. last is what the
+// log ends with at least. What is found of the segments is returned in the order of the list.
+func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, err error) {
+	if m, err = readWALMeta(dir, id); err != nil {
+		return m, nil, err
+	}
+	codec := walCodec(id)
+	for _, s := range m.Segments {
+		w, err := checkWALSegment(dir, s, codec, last)
+		if err != nil {
+			return m, nil, err
+		}
+		found = append(found, w)
+	}
+	return m, found, nil
+}
+
+func checkWALSegment(dir string, s walSegmentInfo, codec, last uint64) (*walFrames, error) {
+	path := filepath.Join(dir, s.file())
+	f, err := os.Open(path)
+	if err != nil {
+		if os.IsNotExist(err) {
+			return nil, &DamageError{File: path, Index: s.Min, What: "it is missing, though entries are in it"}
+		}
+		return nil, err
+	}
+	defer f.Close()
+	w, err := readWALFrames(f, s, codec)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	end := s.Base + uint64(len(w.offsets)) // of the next entry, if there is one
+	switch {
+	case s.sealed() && (end <= s.Max || w.index != s.Index):
+		return nil, &DamageError{File: path, Index: min(end, s.Max), What: fmt.Sprintf("its entries end at %d, those up to %d and an index at byte %d were written", end-1, s.Max, s.Index), Err: w.rest}
+	case !s.sealed() && end <= last:
+		return nil, &DamageError{File: path, Index: end, What: fmt.Sprintf("its entries end at %d, but entry %d was stored: the newest are gone", end-1, last), Err: w.rest}
+	case !s.sealed() && w.later:
+		return nil, &DamageError{File: path, Index: end, What: "a batch of entries is damaged, and others follow", Err: w.rest}
+	}
+	return w, nil
+}
+
+// openWAL opens what checkWAL has found whole. Only then is anything changed: a batch that a crash has cut off is wiped, and
+// files that no list names any more are removed.
+func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
+	m, found, err := checkWAL(dir, id, last)
+	if err != nil {
+		return nil, err
+	}
+	w := newWALStore(dir, id, limit)
+	w.meta = m
+	defer func() {
+		if err != nil {
+			_ = w.Close()
+		}
+	}()
+	for i, info := range m.Segments {
+		s, err := w.openSegment(info, found[i])
+		if err != nil {
+			return nil, err
+		}
+		w.segments = append(w.segments, s)
+	}
+	w.bounds(found)
+	return w, w.sweep()
+}
+
+func (w *walStore) openSegment(info walSegmentInfo, found *walFrames) (_ *walSegment, err error) {
+	path := filepath.Join(w.dir, info.file())
+	s := &walSegment{walSegmentInfo: info, offsets: found.offsets}
+	if !info.sealed() && found.index != 0 {
+		// It was sealed, and the process ended before the list said so.
+		s.Max, s.Index = info.Base+uint64(len(found.offsets))-1, found.index
+	}
+	if !s.sealed() {
+		if found.rest != nil {
+			if err := wipe(path, found.end); err != nil {
+				return nil, fmt.Errorf("wipe an unfinished batch: %w", err)
+			}
+		}
+		if s.tail, err = w.filer.RecoverTail(s.raftWAL(w.codec, w.limit)); err != nil {
+			return nil, fmt.Errorf("open %s: %w", path, err)
+		}
+		want := uint64(0)
+		if n := uint64(len(found.offsets)); n > 0 {
+			want = info.Base + n - 1
+		}
+		full, _, err := s.tail.Sealed()
+		if got := s.tail.LastIndex(); err != nil || full || got != want {
+			return nil, &DamageError{File: path, Index: want, What: fmt.Sprintf("raft-wal finds entries up to %d, sealed: %v", got, full), Err: errors.Join(err, s.tail.Close())}
+		}
+	}
+	if s.f, err = os.Open(path); err != nil {
+		if s.tail != nil {
+			err = errors.Join(err, s.tail.Close())
+		}
+		return nil, err
+	}
+	return s, nil
+}
+
+// bounds sets first and last from the segments.
+func (w *walStore) bounds(found []*walFrames) {
+	for i, s := range w.segments {
+		end := s.Max
+		if !s.sealed() {
+			if end = s.Base + uint64(len(found[i].offsets)) - 1; end < s.Min {
+				continue // begun, and nothing written to it
+			}
+		}
+		if w.first.Load() == 0 {
+			w.first.Store(s.Min)
+		}
+		w.last.Store(end)
+	}
+}
+
+// sweep removes segments that are in no list: dropped, or begun, when the process ended.
+func (w *walStore) sweep() error {
+	entries, err := os.ReadDir(w.dir)
+	if err != nil {
+		return err
+	}
+	listed := map[string]bool{walMetaFile: true}
+	for _, s := range w.segments {
+		listed[s.file()] = true
+	}
+	for _, e := range entries {
+		if name := e.Name(); !listed[name] && (strings.HasSuffix(name, ".wal") || strings.HasSuffix(name, ".tmp")) {
+			if err := os.Remove(filepath.Join(w.dir, name)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wipe overwrites a file with zeros from a byte on, durably.
+func wipe(path string, from int64) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	st, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	zeros := make([]byte, 1<<20)
+	for from < st.Size() {
+		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), st.Size()-from)], from)
+		if err != nil {
+			return err
+		}
+		from += int64(n)
+	}
+	return f.Sync()
+}
+
+// allocated is what a file takes on disk, 0 if that cannot be told.
+func allocated(f *os.File) int64 {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return 0
+	}
+	return st.Blocks * 512
+}
