@@ -257,7 +257,7 @@ func statsJSON(q client.QueueInfo) map[string]any {
 		"pending": q.Pending, "blocked": q.Blocked, "parked": q.Parked, "key_debts": q.KeyDebts, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
-		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "counters": q.Totals, "moved": q.Moved,
+		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "tombstones": q.Tombstones, "counters": q.Totals, "moved": q.Moved,
 	}
 }
 
@@ -370,10 +370,11 @@ func (c *cli) printStats(q client.QueueInfo, line bool) error {
 	case c.asJSON():
 		return c.json(statsJSON(q))
 	}
-	pairs := []string{"queue", q.Name, "pending", fmt.Sprint(q.Pending), "processing", fmt.Sprint(q.Processing), "scheduled", fmt.Sprint(q.Scheduled),
+	pairs := []string{"queue", q.Name, "pending", fmt.Sprint(q.Pending), "blocked", count(q.Blocked), "parked", count(q.Parked),
+		"key debts", count(q.KeyDebts), "processing", fmt.Sprint(q.Processing), "scheduled", fmt.Sprint(q.Scheduled),
 		"retrying", fmt.Sprint(q.Retrying), "dead", fmt.Sprint(q.Dead), "moved here", count(q.Moved), "bytes", fmt.Sprint(q.Bytes), "oldest", q.OldestAge.String(),
 		"results", fmt.Sprint(q.Results), "result bytes", fmt.Sprint(q.ResultBytes), "dedup keys", fmt.Sprint(q.DedupKeys),
-		"average processing", q.AvgProcessing.String()}
+		"tombstones", count(q.Tombstones), "average processing", q.AvgProcessing.String()}
 	names := make([]string, 0, len(q.Totals))
 	for k := range q.Totals {
 		names = append(names, k)
