@@ -92,6 +92,10 @@ func (c *checker) queues() {
 			c.bad("queue %q is not found by name and number", q.meta.name)
 		}
 		c.queue(q)
+		t := s.tallies.Get(q.slot)
+		if sum := t.refusedInKinds(); sum != t.refused || slices.Min(t.refusedBy[:]) < 0 {
+			c.bad("queue %q has refused %d, by kind %v", q.meta.name, t.refused, t.refusedBy)
+		}
 	}
 	if n := s.queueByName.Len(); n != len(s.names) || s.queueByNum.Len() != n {
 		c.bad("%d queues by name, %d by number, want %d", n, s.queueByNum.Len(), len(s.names))

@@ -33,7 +33,7 @@ func (s *State) dedupAnswer(q *queue, sl int32, m *Message) (o Outcome) {
 	o.ID = d.id
 	if d.content != m.DedupContent {
 		o.Code, o.Field = AlreadyExists, FieldDedupKey
-		s.tallies.Mut(q.slot).refused++
+		s.countRefused(q, &o)
 		return o
 	}
 	o.Duplicate = true

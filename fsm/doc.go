@@ -184,6 +184,10 @@
 // max_depth and max_bytes count all that is live, what is out included, by the size that the state keeps. A chain is judged
 // while the message that is acked still counts: an ack makes no room for what it enqueues. A lower limit takes nothing away.
 //
+// A queue counts what it refused by kind (fsm/refused.go), as state like its other totals: a leader that is new knows what the last one
+// counted. Refusals at the door, which never reach the log, are not among them. Rejected: counting by (code, field) pairs as they come, a
+// table that would need a maximum.
+//
 // What could not be taken though all else of the queue had ended is too_large and not queue_full, since waiting does not help it: a
 // message of more than max_bytes, enqueued, fired, requeued or given another body, and a chain of more for one queue than max_depth or
 // max_bytes, what is acked counted. It is judged before every other limit, of a chain link by link, and drops nothing. What dies and would not fit in its dead-letter

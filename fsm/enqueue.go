@@ -25,7 +25,7 @@ func (s *State) enqueueBatch(op *Enqueue) {
 				if o.Code == OK {
 					o = s.enqueue(q, &op.Messages[i], false)
 				} else if q != nil {
-					s.tallies.Mut(q.slot).refused++
+					s.countRefused(q, &o)
 				}
 			}
 			s.remember(ses, op.Request.Number+uint64(i), &o)
@@ -137,8 +137,8 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 	}
 	if len(m.TaskID) > 0 {
 		if f := s.resolve(q, m.TaskID, true); f.any() {
-			s.tallies.Mut(q.slot).refused++
 			o = refuse(AlreadyExists, FieldTaskID, 0)
+			s.countRefused(q, &o)
 			o.ID, o.Task, o.HasResult = s.answerOf(f)
 			return o
 		}
@@ -150,7 +150,7 @@ func (s *State) enqueue(q *queue, m *Message, admitted bool) (o Outcome) {
 		}
 		if o.Code != OK {
 			s.unplan()
-			s.tallies.Mut(q.slot).refused++
+			s.countRefused(q, &o)
 			return o
 		}
 	}

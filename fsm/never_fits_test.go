@@ -114,7 +114,7 @@ func TestNeverFits(t *testing.T) {
 						}
 					}
 					is := r.s.Stats(n)
-					is.Refused = was.Refused
+					is.Refused, is.RefusedBy = was.Refused, was.RefusedBy
 					if !reflect.DeepEqual(is, was) {
 						t.Fatalf("the queue has %+v, had %+v", is, was)
 					}

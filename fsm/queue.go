@@ -57,7 +57,8 @@ type tally struct {
 	diedBy                                 [6]int64 // by DeadReason
 	leaseMillis                            int64
 	cancelled, rescheduled                 int64
-	movedOut, movedIn, stayed              int64 // dead letters moved to another queue, from another, and that could not be
+	refusedBy                              [Refusals]int64 // of refused, by kind
+	movedOut, movedIn, stayed              int64           // dead letters moved to another queue, from another, and that could not be
 
 	moved int64 // live messages that died elsewhere
 

@@ -81,6 +81,7 @@ func (rs *restorer) run() error {
 		{sectionModes, rs.modes},
 		{sectionKeyed, rs.keyed},
 		{sectionTasks, rs.taskTotals},
+		{sectionRefusals, rs.refusals},
 		{sectionMoves, rs.moves},
 		{sectionStays, rs.stays},
 		{sectionDeadQueues, rs.deadQueues},

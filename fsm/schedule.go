@@ -379,7 +379,7 @@ func (s *State) enqueueFired(d *scheduleDef, at int64) Outcome {
 	}
 	if o.Code != OK {
 		if q != nil {
-			s.tallies.Mut(q.slot).refused++
+			s.countRefused(q, &o)
 		}
 		return o
 	}

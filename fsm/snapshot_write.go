@@ -22,6 +22,8 @@ const (
 	sectionModes uint8 = 23 // overflow and delivery of queues that have another than the default, by number
 	sectionKeyed uint8 = 24 // rates, and what there is of keys that matter, by queue number (snapshot_keyed.go)
 	sectionTasks uint8 = 25 // totals of operations on tasks, by queue number
+	// sectionRefusals are totals of refused messages by kind, by queue number.
+	sectionRefusals uint8 = 26
 
 	sectionMoves      uint8 = 30 // by the message's id
 	sectionStays      uint8 = 31 // dead letters that could not be moved, by id
@@ -85,6 +87,10 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	f.section(sectionTasks)
 	for _, slot := range queues {
 		v.writeTaskTotals(f, slot)
+	}
+	f.section(sectionRefusals)
+	for _, slot := range queues {
+		v.writeRefusals(f, slot)
 	}
 	v.writeDead(f, queues)
 	v.writeKV(f)

@@ -24,7 +24,8 @@ type QueueStats struct {
 
 	// Totals.
 	Enqueued, Acked, Nacked, Expired, Died, Duplicates, Redriven, Refused, DeadDropped, TombstonesDropped int64
-	DiedByReason                                                                                          [6]int64 // by DeadReason
+	DiedByReason                                                                                          [6]int64        // by DeadReason
+	RefusedBy                                                                                             [Refusals]int64 // of Refused, by Refusal
 	Cancelled, Rescheduled                                                                                int64
 	// Of what died: moved to the dead-letter queue, moved here from another queue, and not moved since that queue was missing or full.
 	MovedOut, MovedIn, Stayed int64
@@ -211,7 +212,7 @@ func (s *State) Stats(n uint32) QueueStats {
 		OldestEnqueuedAt: s.oldest(q),
 		Results:          t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
-		Redriven: t.redriven, Refused: t.refused, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
+		Redriven: t.redriven, Refused: t.refused, RefusedBy: t.refusedBy, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
 		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis, Cancelled: t.cancelled, Rescheduled: t.rescheduled,
 		Overflowed: t.diedBy[ReasonOverflow],
 		Moved:      t.moved, MovedOut: t.movedOut, MovedIn: t.movedIn, Stayed: t.stayed,

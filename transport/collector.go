@@ -48,7 +48,7 @@ func newQueueCollector(s *Server) *queueCollector {
 		expired:     d("queue_lease_expired_total", "Leases that ran out.", "queue"),
 		dups:        d("queue_duplicates_total", "Enqueues answered with an earlier message.", "queue"),
 		redriven:    d("queue_redriven_total", "Dead letters made live again.", "queue"),
-		refused:     d("queue_refused_total", "Enqueues refused by a limit of the queue.", "queue"),
+		refused:     d("queue_refused_total", "Messages that the queue was not given, by the limit or field that kept them out. No series: none.", "queue", "reason"),
 		deadDropped: d("queue_dead_dropped_total", "Dead letters dropped because the table was full.", "queue"),
 		cancelled:   d("queue_cancelled_total", "Tasks that were cancelled.", "queue"),
 		rescheduled: d("queue_rescheduled_total", "Times that a waiting task was given another time or body.", "queue"),
@@ -163,7 +163,7 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 		v int64
 	}{
 		{q.enqueued, s.Enqueued}, {q.acked, s.Acked}, {q.nacked, s.Nacked}, {q.expired, s.Expired}, {q.dups, s.Duplicates},
-		{q.redriven, s.Redriven}, {q.refused, s.Refused}, {q.deadDropped, s.DeadDropped},
+		{q.redriven, s.Redriven}, {q.deadDropped, s.DeadDropped},
 		{q.cancelled, s.Cancelled}, {q.rescheduled, s.Rescheduled},
 		{q.movedOut, s.MovedOut}, {q.movedIn, s.MovedIn}, {q.stayed, s.Stayed}, {q.overflowed, s.Overflowed},
 	} {
@@ -184,6 +184,11 @@ func (q *queueCollector) queue(ch chan<- prometheus.Metric, s *fsm.QueueStats, t
 	} {
 		if l.v != 0 {
 			send(q.limit, prometheus.GaugeValue, l.v, l.name)
+		}
+	}
+	for kind, name := range refusals {
+		if n := s.RefusedBy[kind]; n != 0 {
+			send(q.refused, prometheus.CounterValue, float64(n), name)
 		}
 	}
 	for reason, name := range reasons {

@@ -175,6 +175,11 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 			q.Totals["dead_"+name] = n
 		}
 	}
+	for kind, name := range refusals {
+		if n := s.RefusedBy[kind]; n != 0 {
+			q.Totals["refused_"+name] = n
+		}
+	}
 	if s.OldestEnqueuedAt > 0 {
 		q.OldestAgeMillis = max(0, st.Time()-s.OldestEnqueuedAt)
 	}

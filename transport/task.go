@@ -26,6 +26,15 @@ var reasons = map[fsm.DeadReason]string{
 	fsm.ReasonMapping:     "mapping",
 }
 
+// refusals are the reasons for which a queue refuses messages: the field or limit that they are about, or the code where they may be
+// about many.
+var refusals = [fsm.Refusals]string{
+	fsm.RefusedInvalid: "invalid_argument", fsm.RefusedTooLarge: "too_large", fsm.RefusedTaskID: "task_id", fsm.RefusedDedupKey: "dedup_key",
+	fsm.RefusedDepth: "max_depth", fsm.RefusedBytes: "max_bytes", fsm.RefusedTasks: "messages", fsm.RefusedDead: "max_dead",
+	fsm.RefusedResults: "max_results_bytes", fsm.RefusedDedup: "dedup_max_keys", fsm.RefusedKeyDebts: "rate_per_key",
+	fsm.RefusedKV: "keys_if_undelivered", fsm.RefusedBatch: "batch", fsm.RefusedGroup: "overloaded", fsm.RefusedOther: "other",
+}
+
 // stays says why a dead letter is not in the dead-letter queue that its queue has.
 var stays = map[fsm.StayReason]string{fsm.StayMissing: "missing", fsm.StayFull: "full", fsm.StayHere: "dead_letter_queue"}
 

@@ -31,7 +31,7 @@
 // Where keys matter, what can be leased is compared by what is leased, in its order; what the leader is told of it beforehand must
 // say whether there is something at T and later, and when to look again, not later than when there is; not how much.
 //
-// Not compared: QueueStats.Refused and OldestEnqueuedAt (but for their being zero when a queue is empty),
+// Not compared: QueueStats.Refused, RefusedBy and OldestEnqueuedAt (but for their being zero when a queue is empty),
 // Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
 // and which of several bad fields a refusal names (the model follows fsm's order).
 //

@@ -71,7 +71,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 	total.Tombstones += want.Tombstones
 	total.DedupKeys += want.DedupKeys
 	// What the model does not keep.
-	want.Refused, want.OldestEnqueuedAt = got.Refused, got.OldestEnqueuedAt
+	want.Refused, want.RefusedBy, want.OldestEnqueuedAt = got.Refused, got.RefusedBy, got.OldestEnqueuedAt
 	if !reflect.DeepEqual(want, got) {
 		fail("stats:%s", fieldDiff(want, got))
 	}
