@@ -47,7 +47,8 @@ func newWorld(t *testing.T) *world {
 // quietDigest is the digest without the counters of refusals.
 func quietDigest(s *State) [32]byte {
 	for _, slot := range s.names {
-		s.tallies.Mut(slot).refused = 0
+		t := s.tallies.Mut(slot)
+		t.refused, t.refusedBy = 0, [Refusals]int64{}
 	}
 	return digest(s)
 }
