@@ -23,7 +23,7 @@ type DeadOptions struct {
 
 func (o *DeadOptions) wire(queue string) *wire.DeadList {
 	b := &wire.DeadList{
-		Queue: queue, Limit: int32(min(o.Limit, 1<<30)), After: o.After, Reason: o.Reason, Kind: o.Kind, Since: unixMillis(o.Since),
+		Queue: queue, Limit: int32of(o.Limit), After: o.After, Reason: o.Reason, Kind: o.Kind, Since: unixMillis(o.Since),
 		Until: unixMillis(o.Until), Text: o.Text, Brief: o.Brief,
 	}
 	for _, h := range o.Headers {

@@ -70,7 +70,7 @@ type KVPage struct {
 
 // KVList lists the keys that begin with prefix (nil: all), in their order.
 func (c *Client) KVList(ctx context.Context, prefix Key, o KVListOptions) (p KVPage, err error) {
-	b := &wire.KVList{Prefix: prefix, After: o.After, Limit: int32(min(o.Limit, 1<<30)), Values: o.Values}
+	b := &wire.KVList{Prefix: prefix, After: o.After, Limit: int32of(o.Limit), Values: o.Values}
 	if f := b.Validate(); f != nil {
 		return KVPage{}, errorOf(f)
 	}

@@ -59,7 +59,7 @@ func (c *Client) Lease(ctx context.Context, queue string, o LeaseOptions) ([]*De
 		o.Worker = c.o.worker(0)
 	}
 	body := &wire.Lease{
-		Queue: queue, Max: int32(min(o.Max, 1<<30)), WaitMillis: millis(o.Wait), LeaseMillis: millis(o.Lease), Worker: o.Worker,
+		Queue: queue, Max: int32of(o.Max), WaitMillis: millis(o.Wait), LeaseMillis: millis(o.Lease), Worker: o.Worker,
 	}
 	body.Request = wire.Request{Number: 1, Low: 1} // for the check; the real one comes with sending
 	if f := body.Validate(); f != nil {

@@ -245,7 +245,7 @@ func (c *Client) purge(ctx context.Context, t wire.Type, name string) (n int64, 
 // Queues lists queues by name, at most limit (1–1000, 0: 100) after the cursor; next is the cursor for more, empty at the
 // end.
 func (c *Client) Queues(ctx context.Context, after string, limit int) (qs []QueueInfo, next string, err error) {
-	b := &wire.QueueList{After: after, Limit: int32(min(limit, 1<<30))}
+	b := &wire.QueueList{After: after, Limit: int32of(limit)}
 	if f := b.Validate(); f != nil {
 		return nil, "", errorOf(f)
 	}
@@ -278,7 +278,7 @@ type PeekOptions struct {
 
 // Peek looks at live messages without leasing them. next is the cursor for more, empty at the end.
 func (c *Client) Peek(ctx context.Context, queue string, o PeekOptions) (ts []Task, next string, err error) {
-	b := &wire.Peek{Queue: queue, State: o.State, Limit: int32(min(o.Limit, 1<<30)), After: o.After}
+	b := &wire.Peek{Queue: queue, State: o.State, Limit: int32of(o.Limit), After: o.After}
 	if f := b.Validate(); f != nil {
 		return nil, "", errorOf(f)
 	}

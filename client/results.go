@@ -31,7 +31,7 @@ func (c *Client) ListResults(ctx context.Context, queue string, o ResultsOptions
 
 func (c *Client) listResults(ctx context.Context, queue string, o ResultsOptions, wait time.Duration) (rs []Recorded, next uint64, more bool, err error) {
 	b := &wire.ResultList{
-		Queue: queue, Kind: o.Kind, After: o.After, Last: o.New, Limit: int32(min(o.Limit, 1<<30)), WaitMillis: millis(wait),
+		Queue: queue, Kind: o.Kind, After: o.After, Last: o.New, Limit: int32of(o.Limit), WaitMillis: millis(wait),
 	}
 	if f := b.Validate(); f != nil {
 		return nil, 0, false, errorOf(f)

@@ -73,7 +73,7 @@ func (c *Client) writeSchedule(ctx context.Context, t wire.Type, s Schedule) err
 		return err
 	}
 	b := &wire.ScheduleWrite{Schedule: w, Request: firstRequest}
-	if f := b.Validate(wire.HighestMaxMessageBytes); f != nil {
+	if f := b.Validate(c.maxMessage.Load()); f != nil {
 		return errorOf(f)
 	}
 	return sendRequest[wire.OK](ctx, c, t, b, &b.Request, 1, 1024+messageSize(&w.Message), nil)
@@ -101,7 +101,7 @@ func (c *Client) DeleteSchedule(ctx context.Context, name string) error {
 // Schedule reads one schedule.
 func (c *Client) Schedule(ctx context.Context, name string) (s ScheduleInfo, err error) {
 	b := &wire.ScheduleRef{Name: name}
-	if f := wire.CheckQueue("name", name); f != nil {
+	if f := b.Validate(); f != nil {
 		return s, errorOf(f)
 	}
 	err = ask(ctx, c, wire.TypeScheduleShow, b, func(v *wire.ScheduleIs) error { s = scheduleOf(&v.Schedule); return nil })
@@ -111,7 +111,7 @@ func (c *Client) Schedule(ctx context.Context, name string) (s ScheduleInfo, err
 // Schedules lists schedules by name, without their messages, at most limit (1–1000, 0: 100) after the cursor; next is the
 // cursor for more, empty at the end.
 func (c *Client) Schedules(ctx context.Context, after string, limit int) (ss []ScheduleInfo, next string, err error) {
-	b := &wire.ScheduleList{After: after, Limit: int32(min(limit, 1<<30))}
+	b := &wire.ScheduleList{After: after, Limit: int32of(limit)}
 	if f := b.Validate(); f != nil {
 		return nil, "", errorOf(f)
 	}

@@ -40,7 +40,7 @@ type subscription struct {
 }
 
 func (c *Client) subscribe(queue string, credit int, length time.Duration, worker string, fill func(*subscription)) (*subscription, error) {
-	check := wire.Subscribe{Sub: 1, Queue: queue, Credit: int32(min(credit, 1<<30)), LeaseMillis: millis(length), Worker: worker}
+	check := wire.Subscribe{Sub: 1, Queue: queue, Credit: int32of(credit), LeaseMillis: millis(length), Worker: worker}
 	if f := check.Validate(); f != nil {
 		return nil, errorOf(f)
 	}

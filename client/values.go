@@ -83,6 +83,9 @@ func millis(d time.Duration) int64 {
 	return ms
 }
 
+// int32of is a number as the wire has it. One that is out of its range stays out of every range that requests allow.
+func int32of(n int) int32 { return int32(min(max(n, -1<<30), 1<<30)) }
+
 func unixMillis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -103,7 +106,7 @@ func (p *RetryPolicy) wire() *wire.RetryPolicy {
 	}
 	w := &wire.RetryPolicy{
 		Kind: p.Kind, InitialMillis: millis(p.Initial), MultiplierMilli: int64(p.Multiplier*1000 + 0.5),
-		MaxMillis: millis(p.Max), MaxAttempts: int32(min(p.MaxAttempts, 1<<30)), JitterMillis: millis(p.Jitter),
+		MaxMillis: millis(p.Max), MaxAttempts: int32of(p.MaxAttempts), JitterMillis: millis(p.Jitter),
 	}
 	for _, s := range p.Steps {
 		w.Steps = append(w.Steps, millis(s))
