@@ -150,7 +150,9 @@ func (c *checker) queue(q *queue) {
 		c.bad("%s: %d messages are in no flow", where("ready"), ready)
 	}
 	ready += blocked + c.queueKeys(q)
-	for i := range int32(q.due.Len()) {
+	inDue := 0
+	for i := q.due.First(); i != none; i = q.due.After(i) {
+		inDue++
 		key, sl := q.due.At(i)
 		sd := s.sides.Get(sl)
 		m := s.messages.Get(sd.message)
@@ -172,6 +174,9 @@ func (c *checker) queue(q *queue) {
 		default:
 			c.bad("%s: message %s is in state %d", where("due"), m.id, m.state)
 		}
+	}
+	if inDue != q.due.Len() {
+		c.bad("%s: %d of %d are found", where("due"), inDue, q.due.Len())
 	}
 	for i := range int32(q.leases.Len()) {
 		key, sl := q.leases.At(i)

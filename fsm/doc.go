@@ -29,7 +29,7 @@
 //	message 64 B ──body──▶ arena: optional fields │ body           (fsm/arena, off the Go heap)
 //	   │ next, prev: ready list of (queue, priority), or dead list
 //	   └─side──▶ side 88 B: due, ttl, lease, attempts, how the last lease ended ──history──▶ arena
-//	                │ heapPos: the queue's due heap (T) or lease heap (lease time)
+//	                │ heapPos: the queue's calendar (T) or lease heap (lease time)
 //	                ├ older, newer: the consumer's leases           └ worker (shared text)
 //	queue ── ready[0..9] lists, released heap, due, leases, dedups, results heaps, results in order, dead list, tombstone list
 //	clocks ─ one heap of queues for each kind of end, by the earliest in each

@@ -1,5 +1,7 @@
 package fsm
 
+import "github.com/quorate/quorate/fsm/table"
+
 // moveKind orders due moves that fall on the same millisecond.
 type moveKind uint8
 
@@ -27,7 +29,7 @@ func (s *State) nextMove(sl int32) (at int64, kind moveKind) {
 	return at, kind
 }
 
-// dueLess orders two sides of a queue's due heap with equal times.
+// dueLess orders two sides of a queue's calendar with equal times.
 func (s *State) dueLess(a, b int32) bool {
 	_, ka := s.nextMove(a)
 	_, kb := s.nextMove(b)
@@ -59,6 +61,11 @@ func idRank(id ID) uint32 {
 		return 1<<30 - 1
 	}
 	return epoch<<24 | uint32(min(id.Index()>>entries, indexes))
+}
+
+// newDue is the empty calendar of a queue.
+func (s *State) newDue() *table.Calendar {
+	return &table.Calendar{Less: s.cmpLess[clockDue], Rank: s.ranks.due, Moved: s.moved.side}
 }
 
 // duePush puts a message that is not out under the clock. Its state and its side's times are set.

@@ -8,6 +8,7 @@ type garbageJob struct {
 	kind garbageKind
 	head int32 // list or slot
 	heap table.Heap
+	due  *table.Calendar
 	pos  int32
 }
 
@@ -89,6 +90,15 @@ func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
 			s.freeTomb(sl)
 		}
 		return left, j.head == none
+	case garbageWaiting:
+		for ; left > 0 && j.pos != none; left-- {
+			_, sl := j.due.At(j.pos)
+			j.pos = j.due.After(j.pos)
+			if slot := s.sides.Get(sl).message; s.messages.Get(slot).state != StateReady {
+				s.dropMessage(slot)
+			}
+		}
+		return left, j.pos == none
 	case garbageQueue:
 		s.tallies.Free(j.head)
 		s.queues[j.head] = nil
@@ -98,10 +108,6 @@ func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
 		_, sl := j.heap.At(j.pos)
 		j.pos++
 		switch j.kind {
-		case garbageWaiting:
-			if slot := s.sides.Get(sl).message; s.messages.Get(slot).state != StateReady {
-				s.dropMessage(slot)
-			}
 		case garbageReleased:
 			s.dropMessage(sl)
 		case garbageLeased:

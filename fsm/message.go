@@ -44,7 +44,7 @@ type side struct {
 	cutoff   int64 // leased: end of timeout_ms in lease time, 0 none; after a nack: the due time that it was answered
 	history  arena.Ref
 	message  int32 // slot
-	heapPos  int32 // in the queue's due or lease heap
+	heapPos  int32 // in the queue's calendar or lease heap
 	worker   int32 // of the last lease
 	consumer int32 // while leased
 	older    int32 // lease of the same consumer

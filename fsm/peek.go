@@ -1,10 +1,6 @@
 package fsm
 
-import (
-	"math/bits"
-
-	"github.com/quorate/quorate/fsm/table"
-)
+import "math/bits"
 
 // ListLimit is how many records a listing looks at in one call, which is under a millisecond of holding the state.
 const ListLimit = 50_000
@@ -29,9 +25,9 @@ func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (p
 	case StateReady:
 		return s.peekReady(q, start, &in, f)
 	case StateLeased:
-		return s.peekHeap(&q.leases, st, start, &in, f)
+		return s.peekLeased(q, start, &in, f)
 	case StateScheduled, StateRetrying:
-		return s.peekHeap(&q.due, st, start, &in, f)
+		return s.peekWaiting(q, st, start, &in, f)
 	}
 	return ID{}
 }
@@ -116,26 +112,44 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 	}
 }
 
-func (s *State) peekHeap(h *table.Heap, st MessageState, start int32, in *Info, f func(*Info) bool) (partial ID) {
+func (s *State) peekLeased(q *queue, start int32, in *Info, f func(*Info) bool) (partial ID) {
 	pos := int32(0)
-	if start != none {
-		if m := s.messages.Get(start); m.side != none && (m.state == StateLeased) == (st == StateLeased) {
-			pos = s.sides.Get(m.side).heapPos + 1
-		}
+	if start != none && s.messages.Get(start).state == StateLeased {
+		pos = s.sides.Get(s.messages.Get(start).side).heapPos + 1
 	}
-	for left := ListLimit; int(pos) < h.Len(); pos++ {
-		_, sl := h.At(pos)
-		slot := s.sides.Get(sl).message
+	for left := ListLimit; int(pos) < q.leases.Len(); pos++ {
 		if left--; left < 0 {
 			return partial
 		}
+		_, sl := q.leases.At(pos)
+		slot := s.sides.Get(sl).message
+		partial = s.messages.Get(slot).id
+		if s.info(slot, in); !f(in) {
+			return ID{}
+		}
+	}
+	return ID{}
+}
+
+func (s *State) peekWaiting(q *queue, st MessageState, start int32, in *Info, f func(*Info) bool) (partial ID) {
+	pos := q.due.First()
+	if start != none {
+		if m := s.messages.Get(start); m.side != none && m.state != StateLeased && s.sides.Get(m.side).heapPos != none {
+			pos = q.due.After(s.sides.Get(m.side).heapPos)
+		}
+	}
+	for left := ListLimit; pos != none; pos = q.due.After(pos) {
+		if left--; left < 0 {
+			return partial
+		}
+		_, sl := q.due.At(pos)
+		slot := s.sides.Get(sl).message
 		m := s.messages.Get(slot)
 		partial = m.id
 		if m.state != st {
 			continue
 		}
-		s.info(slot, in)
-		if !f(in) {
+		if s.info(slot, in); !f(in) {
 			return ID{}
 		}
 	}

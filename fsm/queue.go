@@ -85,10 +85,10 @@ type queue struct {
 	slot      int32
 	meta      *queueMeta
 	ready     [MaxPriority + 1]list
-	filled    uint16     // bit p: ready[p] is not empty
-	released  table.Heap // ready messages that came back to an older place: by (priority, place)
-	due       table.Heap // sides of scheduled and retrying messages, and of ready ones with a ttl
-	leases    table.Heap // sides of leased messages, by deadline in lease time
+	filled    uint16          // bit p: ready[p] is not empty
+	released  table.Heap      // ready messages that came back to an older place: by (priority, place)
+	due       *table.Calendar // sides of scheduled and retrying messages, and of ready ones with a ttl
+	leases    table.Heap      // sides of leased messages, by deadline in lease time
 	dedups    table.Heap
 	results   table.Heap
 	order     resultOrder
@@ -184,7 +184,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 // emptyHeaps gives a queue fresh heaps.
 func (s *State) emptyHeaps(q *queue) {
 	q.released = table.Heap{Moved: s.moved.released}
-	q.due = table.Heap{Less: s.cmpLess[clockDue], Rank: s.ranks.due, Moved: s.moved.side}
+	q.due = s.newDue()
 	q.leases = table.Heap{Less: s.cmpLess[clockLease], Rank: s.ranks.lease, Moved: s.moved.side}
 	q.dedups = table.Heap{Less: s.cmpLess[clockDedup]}
 	q.results = table.Heap{Less: s.cmpLess[clockResult]}
@@ -351,8 +351,8 @@ func (s *State) purgeLive(q *queue) int64 {
 			t.moved++
 		}
 	}
-	// The due heap goes before the lists: it names ready messages too, which the lists give back.
-	s.garbage = append(s.garbage, garbageJob{kind: garbageWaiting, heap: q.due}, garbageJob{kind: garbageReleased, heap: q.released})
+	// The calendar goes before the lists: it names ready messages too, which the lists give back.
+	s.garbage = append(s.garbage, garbageJob{kind: garbageWaiting, due: q.due, pos: q.due.First()}, garbageJob{kind: garbageReleased, heap: q.released})
 	for p := range q.ready {
 		if q.ready[p].head != none {
 			s.garbage = append(s.garbage, garbageJob{kind: garbageList, head: q.ready[p].head})
@@ -368,7 +368,7 @@ func (s *State) purgeLive(q *queue) int64 {
 	q.filled = 0
 	s.swapLanes(q)
 	q.released = table.Heap{Moved: s.moved.released}
-	q.due = table.Heap{Less: s.cmpLess[clockDue], Rank: s.ranks.due, Moved: s.moved.side}
+	q.due = s.newDue()
 	s.emptyVictims(q)
 	s.clockFix(clockDue, q)
 	return n

@@ -5,6 +5,7 @@
 //	Pages   ▢ pointers to pages ──▶ [1024]T, copied on first write after a View
 //	Index   ▢ directory by the hash's upper bits ──▶ pages of 1024 slots, probed by its lower bits
 //	Heap    ▢ pages of 1024 nodes (key, slot), four children a node
+//	Calendar ▢ a heap of what is next, and sheets of up to 512 nodes for what is far
 //	Order   ▢ pages of up to 512 slots, sorted; a place is found by halving, what follows by going on
 //	Ints    ▢ pages of 1024 int32, absent where all are zero
 //
@@ -12,7 +13,8 @@
 //
 //   - One goroutine owns a container. Only a View is read by others, while the owner goes on.
 //   - No operation takes time that grows with the size of the container, but for the copies of page pointers: View and
-//     the doubling of an index's directory, one pointer for each thousand elements.
+//     the doubling of an index's directory, one pointer for each thousand elements. A calendar goes through whole sheets
+//     when their time comes, as many as hold something that is next.
 //   - What is emptied gives its memory back, one page kept in hand.
 //   - Nothing here depends on chance or on addresses: the same calls give the same slots on every node. Slots are local
 //     all the same; no rule of the state may depend on them.
@@ -28,6 +30,12 @@
 //     hours, since everything that comes in goes out again.
 //   - 2026-11: a heap of four children a node keeps the keys of children beside each other: one cache line where two
 //     children a node need two. Positions go out through a callback, so that a heap of one queue costs nothing by slot.
+//   - 2026-11: delays are in a calendar and not in a heap. With five million in it, a heap's path from top to bottom is a cache
+//     miss or two a level, most of them in the records that are told their new positions, and it was the largest part of what a
+//     delayed message cost. A sheet tells a record its place once; in the small heap records move as seats. Rejected: a wheel of
+//     slots by time, which must be gone through tick by tick or kept with bitmaps a level, cannot answer what the earliest is
+//     without opening a slot, and has a horizon; lists through the records, whose neighbours would be written, and copied under
+//     a view, at each change; sorting a sheet instead of a heap, which takes in nothing that comes late.
 //   - 2026-11: pages stay on the Go heap; they hold no pointers, so the collector does not look into them, and what a
 //     view still holds needs no counting.
 package table

@@ -89,10 +89,12 @@ func (h *Heap) check(pos int32) {
 }
 
 // Push adds a slot.
-func (h *Heap) Push(key int64, slot int32) {
+func (h *Heap) Push(key int64, slot int32) { h.add(heapNode{key, slot, h.rank(slot)}) }
+
+func (h *Heap) add(n heapNode) {
 	h.grow()
 	h.n++
-	h.up(h.n-1, heapNode{key, slot, h.rank(slot)})
+	h.up(h.n-1, n)
 }
 
 // Pop removes the lowest and returns it.
