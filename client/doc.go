@@ -81,6 +81,21 @@
 // their messages are released. A handler that still does not return is left behind and Consume says so: nothing can stop
 // it, and its message is somebody else's by then.
 //
+// # At most once
+//
+// A queue may deliver at most once (Delivery.AtMostOnce). Such a message was done when the log leased it, before anything was sent: it
+// comes here once or never, and this program is the only one that has it. So there is nothing to extend, to give back or to nack; an ack
+// says what is so already, and one with a result or a chain is refused. A delivery runs though its connection is gone, and though Consume
+// drains, which hands on nothing and runs what is held until DrainTimeout; what no handler has taken by then is lost, with a warning. So is
+// what a handler fails at or panics over, and everything that is here when the process dies.
+//
+// Lost without a trace in this process is what never came: the leader died, or this connection did, between the commit and the last byte.
+// That holds for a pull too: Lease is repeated under its number over a lost answer, and the repeat is told that what was taken then is not to
+// be had any more (ErrFailedPrecondition).
+// Nobody can tell these from messages that another worker has run; what must be accounted for belongs in a queue that delivers at least once,
+// with a handler that can meet a message twice. The window counts such deliveries until their handlers have returned, over
+// reconnects too (Subscribe.Unfinished), so that no more than Prefetch of them are at stake at a time.
+//
 // # Invariants
 //
 //   - A number is used for one thing only; sent and unanswered numbers are in ring, ascending, and low is its first.

@@ -17,6 +17,12 @@
 // for a while, or is not in the configuration, asks around; when a leader that has just been confirmed says that it is no
 // member any more, it notes that on its disk and ends, and will not start again on that data.
 //
+// Losing one. What a queue delivers at most once is done in the entry that leases it, on every node alike, and its body goes to
+// the worker from the leader that applied that entry, at that moment and never again. A leader that dies, is cut off or loses its term
+// between the commit and the sending takes with it what it had in hand: no other node sends it, by replay, snapshot or restart, since to
+// them it is a message that was delivered. All other queues lose nothing: their leases stand in the state, and end there. A node that is
+// killed while it does not lead loses nothing either.
+//
 // Invariants
 //
 //   - raft's ServerID is the UUID in the data directory. The label (node_id) stands before the address in raft's

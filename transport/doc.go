@@ -41,6 +41,11 @@
 // the bound are still accepted, so that the largest message can be delivered and the largest answer given: 4 MiB of bodies
 // and their headers. A write that does not end within WriteTimeout ends the connection without a word.
 //
+// What is delivered at most once is never declined, since it could not be given back: it is taken in beyond the bound, after Room has said
+// that there was some before it was leased. It is safe with the client when the client has read it, and not before: what
+// stands in the outbox, in the kernel or on the way when the connection or the node ends is lost, and so is the answer to a pull that is too large
+// to send or whose connection has gone. There is no answer to wait for, so the lease-to-ack histogram leaves it out.
+//
 // # Wrong input
 //
 // Three degrees, and nobody else notices any of them. A request that is well-formed and wrong gets a fault with its tag,

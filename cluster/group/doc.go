@@ -47,6 +47,19 @@
 // that, so it is exact. A lease that cannot be delivered (connection gone, no room) is given back in the next entry, free;
 // what was delivered and not started is given back when the connection goes; what was started stays with its worker.
 //
+// # At most once
+//
+// The lease of a queue that delivers at most once is its own ack: when the entry is applied the messages are done, and the leader's apply pass
+// hands their bodies to the connection in the same breath, since the state keeps them until the next entry only. From there on they have no
+// second owner. Lost, and counted (Metrics.Lost), is what finds no one: the subscription has ended, lies dormant or was made anew
+// while the entry was in flight, the connection is gone, or a pull's caller has given up. Lost and counted nowhere is what a leader had not
+// written when it died, and what an entry took whose flight had been given up before it committed: a later leader applies that entry
+// for a consumer that it does not know, and every other node applies it for nobody.
+//
+// Since nothing can be taken back, the dispatcher asks before it deals: a subscription of such a queue has one operation in flight at a time,
+// and gets one when its connection has room. Its window is counted by what the worker has finished and not by ends of leases, of which there
+// are none; a worker that comes back says what it still has in hand (Subscribe.Unfinished).
+//
 // # Rates
 //
 // What a rate lets out comes with time and not with an entry. A look at a queue reckons with the T that the entry will be
