@@ -64,6 +64,7 @@ func (s *State) ack(op *Ack) Outcome {
 			r.lease = op.Token.Lease
 			r.flags |= resultDuplicate
 		} else {
+			s.nameResult(recorded, s.taskHash(q, m))
 			s.addTomb(q, m, op.Token.Lease, tombDuplicate)
 		}
 	case op.HasResult:

@@ -1,6 +1,11 @@
 package fsm
 
-import "testing"
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"testing"
+)
 
 // TestAckRepeated repeats every kind of ack that succeeds: the same token with the same result gets the same success (G5), and
 // the two ids under which a task's result may lie change nothing of that.
@@ -39,6 +44,32 @@ func TestAckRepeated(t *testing.T) {
 			r.ok(&DeadRequeue{Queue: []byte("d"), IDs: []ID{tok.Message}})
 			return r.lease1()
 		}},
+		{"redriven where it died, without a task id, pushed while it was dead", func(r *rig) Token {
+			tok := r.stays(Message{})
+			r.ok(push(tok.Message.String()))
+			r.ok(&DeadRequeue{Queue: []byte("q"), IDs: []ID{tok.Message}})
+			return r.lease1()
+		}},
+		{"redriven where it died, without a task id, pushed while it was out before", func(r *rig) Token {
+			r.ok(&SetQueue{Name: []byte("q")}) // it stays
+			r.put(Message{})
+			tok := r.lease1()
+			r.ok(push(tok.Message.String()))
+			r.ok(&Nack{Token: tok, Permanent: true})
+			r.ok(&DeadRequeue{Queue: []byte("q"), IDs: []ID{tok.Message}})
+			return r.lease1()
+		}},
+		{"redriven twice where it died, without a task id, pushed before", func(r *rig) Token {
+			tok := r.stays(Message{})
+			r.ok(push(tok.Message.String()))
+			for range 2 {
+				r.ok(&DeadRequeue{Queue: []byte("q"), IDs: []ID{tok.Message}})
+				if tok = r.lease1(); r.s.Stats(numQ).Redriven == 1 {
+					r.ok(&Nack{Token: tok, Permanent: true})
+				}
+			}
+			return tok
+		}},
 		{"moved", func(r *rig) Token { r.bury(Message{TaskID: []byte("t")}); return r.leaseOf("d") }},
 		{"moved, pushed before it was out there", func(r *rig) Token {
 			r.bury(Message{TaskID: []byte("t")})
@@ -65,9 +96,23 @@ func TestAckRepeated(t *testing.T) {
 				r.tick(10)
 				must(t, "the repeat later", r.one(ack), first)
 				r.everywhere()
+				must(t, "the repeat after a restore", r.one(ack), first)
+				r.tick(DefaultResultTTL + TombstoneMillis)
+				must(t, "results left", r.s.Memory().Results, 0)
+				r.everywhere()
 			})
 		}
 	}
+}
+
+// stays enqueues a message in q, which names no dead-letter queue any more, and lets it die at once.
+func (r *rig) stays(m Message) Token {
+	r.t.Helper()
+	r.ok(&SetQueue{Name: []byte("q")})
+	r.put(m)
+	tok := r.lease1()
+	r.ok(&Nack{Token: tok, Permanent: true})
+	return tok
 }
 
 // TestPushedAttempts is that a result pushed for a dead letter tells of the attempts of its task, not of how often the letter
@@ -142,6 +187,65 @@ func TestMovedReleaseRepeated(t *testing.T) {
 	must(t, "moved", r.s.Stats(numD).Moved, 1)
 	must(t, "the repeat", r.one(release), first)
 	r.everywhere()
+}
+
+// TestDeathRepeated is that a nack or release that its message died of, or was followed by its death, gets its first answer again,
+// and every other operation with that token lease_lost: where the dead letter stays and where it is moved, with a result of the
+// task pushed while the message was out or after its death, and without one. The dead letter comes before the result.
+func TestDeathRepeated(t *testing.T) {
+	type ends struct {
+		name string
+		op   func(tok Token) Op
+		dies int64 // ms until it is dead
+	}
+	all := []ends{
+		{"nack, permanent", func(tok Token) Op { return &Nack{Token: tok, Permanent: true} }, 0},
+		{"nack, then its time is over", func(tok Token) Op { return &Nack{Token: tok, DelayMillis: 3_600_000} }, 60_000},
+		{"release, then its time is over", func(tok Token) Op { return &Release{Token: tok} }, 60_000},
+		{"release after its time", func(tok Token) Op { return &Release{Token: tok} }, 0},
+	}
+	pushed := []string{"no result", "pushed while it was out", "pushed when it was dead"}
+	for _, c := range all {
+		for _, stays := range []bool{true, false} {
+			for _, when := range pushed {
+				for _, task := range []string{"", "t"} {
+					t.Run(fmt.Sprintf("%s, stays %v, %s, task %q", c.name, stays, when, task), func(t *testing.T) {
+						r := deadRig(t)
+						if stays {
+							r.ok(&SetQueue{Name: []byte("q")})
+						}
+						id := r.put(Message{TaskID: []byte(task), TTLMillis: 50_000})
+						r.ok(&Lease{Queue: []byte("q"), Max: 1, LeaseMillis: 3_600_000})
+						tok := r.fx.Leases[0].Token
+						name := cmp.Or(task, id.String())
+						push := &PushResult{Queue: []byte("q"), TaskID: []byte(name), Result: Result{Output: []byte("pushed")}}
+						if when == pushed[1] {
+							r.ok(push)
+						}
+						if c.name == "release after its time" {
+							r.tick(60_000)
+						}
+						first := r.ok(c.op(tok))
+						r.tick(c.dies)
+						if when == pushed[2] {
+							r.ok(push)
+						}
+						must(t, "own dead letters", r.s.Stats(numQ).Dead == 1, stays)
+						for range 2 {
+							for _, op := range []Op{&Nack{Token: tok}, &Release{Token: tok}, &Ack{Token: tok}, &Ack{Token: tok, HasResult: true}, &Extend{Token: tok}} {
+								want := Outcome{Code: LeaseLost, Field: FieldToken}
+								if reflect.TypeOf(op) == reflect.TypeOf(c.op(tok)) {
+									want = first
+								}
+								must(t, fmt.Sprintf("the repeat as %T", op), r.one(op), want)
+							}
+							r.everywhere()
+						}
+					})
+				}
+			}
+		}
+	}
 }
 
 // A result pushed for a message that died when its lease ended, by expiry or by release, answers the late ack of that lease

@@ -84,10 +84,13 @@ func (s *State) dissolve(q *queue) {
 	}
 }
 
-// rejudge applies other limits of keys to all of them.
+// rejudge applies other limits of keys to all of them. Whether they are others is told by the options as they are written, not by
+// what follows of them: a burst that is named and the same by default are two.
 func (s *State) rejudge(q *queue, old *queueMeta) {
-	rate, fair := old.keyRate != q.meta.keyRate, old.fair() != q.meta.fair()
-	if !rate && !fair && old.options.MaxInFlightPerKey == q.meta.options.MaxInFlightPerKey {
+	was, is := &old.options, &q.meta.options
+	rate := was.RatePerKeyMilli != is.RatePerKeyMilli || was.BurstPerKey != is.BurstPerKey
+	fair := was.FairBy != is.FairBy
+	if !rate && !fair && was.MaxInFlightPerKey == is.MaxInFlightPerKey {
 		return
 	}
 	if fair {

@@ -71,7 +71,8 @@ func (r *result) check(q *queue, blob []byte) string {
 		return "has fields out of range"
 	case r.flags > resultDuplicate|resultOrigin|resultHasTask || hasTask != (r.flags&resultHasTask != 0):
 		return "has flags that do not fit"
-	case hasTask && r.task != HashTask(q.meta.name, rf.task), !hasTask && (r.task != [16]byte{} || r.id.IsZero()):
+	case hasTask && r.task != HashTask(q.meta.name, rf.task), !hasTask && r.id.IsZero(),
+		!hasTask && r.task != [16]byte{} && r.task != HashTask(q.meta.name, AppendID(nil, r.id)):
 		return "has another task's hash"
 	}
 	if r.flags&resultOrigin != 0 {

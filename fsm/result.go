@@ -9,7 +9,7 @@ import (
 type result struct {
 	id       ID       // message; zero for a pushed result of a task never seen
 	lease    ID       // position of the lease whose ack recorded it; zero: pushed
-	task     [16]byte // hash of (queue, task id); zero where the message id is the task id
+	task     [16]byte // hash of (queue, task id); zero where the message id is the task id and nobody needs to find it by that
 	seq      uint64   // place in the order of recording
 	end      int64    // T from which on it is forgotten
 	at       int64    // T
@@ -126,13 +126,22 @@ func (s *State) eachResultKey(r *result, f func(x *table.Index, h uint64)) {
 	if !r.id.IsZero() {
 		f(&s.resultID, hashID(r.id))
 	}
-	if r.flags&resultHasTask != 0 {
+	if r.task != [16]byte{} {
 		f(&s.resultTk, table.Hash16(&r.task))
 	}
 	if r.flags&resultOrigin != 0 {
 		if id, ok := ParseIDBytes(blobTask(s.arena.Get(r.blob))); ok {
 			f(&s.resultOr, hashID(id))
 		}
+	}
+}
+
+// nameResult lets a result that is known by its message id alone be found by its task's hash too: the task goes on under another
+// message id, and of that a tombstone is left which knows the task by its hash.
+func (s *State) nameResult(sl int32, task [16]byte) {
+	if s.results.Get(sl).task == [16]byte{} {
+		s.results.Mut(sl).task = task
+		s.resultTk.Insert(table.Hash16(&task), sl)
 	}
 }
 

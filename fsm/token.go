@@ -5,6 +5,10 @@ package fsm
 func (s *State) held(t Token) (slot int32, code Code) {
 	slot, ok := s.find(t.Message)
 	if !ok {
+		// A dead letter comes before a result that was pushed under its id, also one that was moved.
+		if _, moved := s.findMoved(t.Message); moved {
+			return none, NotFound
+		}
 		if sl, ok := s.findTomb(t.Message); ok && !t.Lease.IsZero() {
 			if tm := s.tombs.Get(sl); tm.outcome() == tombCancelled && tm.lease == t.Lease {
 				return none, Cancelled
