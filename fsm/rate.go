@@ -57,13 +57,13 @@ func (b bucket) take(tat, now int64) int64 {
 	return max(tat, now*nanosPerMilli) + b.interval
 }
 
-// next is the first T, in ms, at which a delivery is allowed.
+// next is the first T, in ms, at which a delivery is allowed; from the horizon on all are.
 func (b bucket) next(tat int64) int64 {
 	at := tat - b.slack
 	if b.interval == 0 || at <= 0 {
 		return 0
 	}
-	return (at + nanosPerMilli - 1) / nanosPerMilli
+	return min((at+nanosPerMilli-1)/nanosPerMilli, rateHorizon)
 }
 
 // cut is TAT when this bucket takes the place of another: what the old one has taken counts for no more than a full bucket,

@@ -62,3 +62,63 @@ func TestControl(t *testing.T) {
 		})
 	}
 }
+
+// TestControlReplica has the other replica be another in something, and wants that to be seen.
+func TestControlReplica(t *testing.T) {
+	lease := &fsm.Lease{Queue: []byte("q"), Max: 4, MaxBytes: maxLeaseBytes}
+	for _, c := range []struct {
+		name  string
+		plant fsm.Op // applied by that one alone
+		then  fsm.Op
+	}{
+		{"order", &fsm.SetQueue{Name: []byte("q"), Options: fsm.QueueOptions{FairBy: fsm.FairByKey}}, lease},
+		{"one message more", batch(1, fsm.Message{Priority: 9}), lease},
+		{"an outcome", &fsm.PurgeQueue{Name: []byte("q")}, &fsm.PurgeQueue{Name: []byte("q")}},
+		{"an end", &fsm.Cancel{Queue: []byte("q"), TaskID: []byte("t")}, &fsm.DeleteQueue{Name: []byte("q")}},
+		{"a queue option, which no answer shows", &fsm.SetQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxDead: 7}}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newPairScript(t)
+			s.do(1_000_000, &fsm.CreateQueue{Name: []byte("q")}, batch(3, fsm.Message{Priority: 4, Key: []byte("a")}), batch(3, fsm.Message{Priority: 4, Key: []byte("b")}),
+				batch(1, fsm.Message{Priority: 4, TaskID: []byte("t")}))
+			s.index++
+			e := fsm.Entry{Now: 1_000_000}
+			if _, err := s.p.Apply(s.index, e); err != nil {
+				t.Fatal(err)
+			}
+			s.index++
+			if err := s.p.other.state.Apply(s.index, s.p.encode(fsm.Entry{Now: 1_000_000, Ops: []fsm.Op{c.plant}}), nil); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if s.index++; c.then != nil {
+				e.Ops = []fsm.Op{c.then}
+				_, err = s.p.Apply(s.index, e)
+			} else {
+				err = s.p.Replay()
+			}
+			if err == nil {
+				t.Error("not seen")
+			}
+		})
+	}
+}
+
+// TestRatesEnd is that rates hold nothing back from their horizon on, nor what they have held until then.
+func TestRatesEnd(t *testing.T) {
+	const from = int64(rateHorizon - 500)
+	s := newPairScript(t)
+	s.do(from, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{
+		RatePerKeyMilli: 1, BurstPerKey: 1, RateMilli: 2000, Burst: 3, FairBy: fsm.FairByKey, LeaseMillis: maxLease,
+	}}, batch(5, fsm.Message{Priority: 4, Key: []byte("a")}), batch(5, fsm.Message{Priority: 4, Key: []byte("b")}))
+	lease := &fsm.Lease{Queue: []byte("q"), Max: 4, MaxBytes: maxLeaseBytes}
+	for _, c := range []struct {
+		now    int64
+		leases int
+	}{{from, 2}, {from + 499, 0}, {from + 500, 4}, {from + 501, 4}, {from + 502, 0}} {
+		if fx := s.do(c.now, lease); len(fx.Leases) != c.leases {
+			t.Fatalf("at T = horizon %+d: %d leases, want %d", c.now-rateHorizon, len(fx.Leases), c.leases)
+		}
+		s.look()
+	}
+}

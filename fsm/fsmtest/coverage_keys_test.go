@@ -35,6 +35,8 @@ var keyBranches = []string{
 	"keys: matter no more, with some parked",
 	"keys: turns end, with messages waiting",
 	"keys: the next of an ordered key",
+	"keys: beyond the rates' horizon",
+	"option: the same rate in other numbers, with a key whose time has come",
 	"option: opens keys",
 	"option: parks keys",
 }

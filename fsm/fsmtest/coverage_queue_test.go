@@ -64,4 +64,7 @@ var deadBranches = []string{
 	"requeue: the origin is full, depth",
 	"ack: closes a moved message",
 	"ack: again, of a closed message",
+	"ack: again, with a result pushed under the id that is the task's name",
+	"dead: a repeat is answered, beside a result",
+	"dead: a repeat is answered where it was moved, beside a result",
 }

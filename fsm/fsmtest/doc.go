@@ -20,7 +20,8 @@
 // # What is compared
 //
 // After each entry: every outcome with all of its fields, the leases handed out in their order with token, consumer
-// and attempt, which leases ended and how, and whether due moves remain. Now and then (and at each step of a
+// and attempt, which leases ended and how, and whether due moves remain; and with another state, which has applied the same log
+// and was never restored, all of these and what the leader is told, each in its order. Now and then (and at each step of a
 // shrunk failure): the state's own Check, clock, NextDue, queues, options, counters, every live message and dead letter
 // with its fields, every lease as its worker sees it, status and result of every task by both of its names, sessions,
 // remembered requests, consumers and their leases, and the counts in Memory. A cut writes a snapshot, restores it, wants
@@ -35,7 +36,7 @@
 // Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
 // and which of several bad fields a refusal names (the model follows fsm's order).
 //
-// Not covered: rates at T beyond 2223, and a full table of keys in debt.
+// Not covered: a full table of keys in debt.
 //
 // # Using it
 //
@@ -128,6 +129,8 @@
 //   - What an ack has ended is judged before what it enqueues comes in, link by link; then those die that made room.
 //   - A lease whose key is full holds back what of the key is ready.
 //   - The leader is told of a key that its rate holds when the first message comes to be held so; not again by time.
+//   - Options about keys that are other numbers have every key judged, also where the rate that follows is the same.
+//   - From T = 8e12, in the year 2223, rates hold nothing back, and what they have held until then is let out then.
 //
 // Requests, queues, dead letters:
 //
@@ -168,7 +171,8 @@
 // KV:
 //
 //   - A message names each key once. What it reserves counts, also where the key is there or another has reserved it.
-//   - A key whose time is over becomes a kept deletion when it is reclaimed, at a position and T of its own.
+//   - A key whose time is over becomes a kept deletion when it is reclaimed, at a position and T of its own. Until then it is among
+//     no changes.
 //   - Purges end hooks after the operations of the entry, in the order of their messages.
 //
 // Batches and schedules:

@@ -27,6 +27,8 @@ type Generator struct {
 	letters  bool     // queues name dead-letter queues
 	focus    int      // when not 0, few messages live long: of 100 answers to a lease, so many are releases, the rest nacks
 	extra    extras
+	corner   corners
+	epoch    int64 // T at the beginning, about
 	sessions []*genSession
 	tokens   []fsm.Token // of past leases, newest last
 	ids      []fsm.ID    // of past messages, newest last
@@ -71,6 +73,7 @@ func NewGenerator(seed uint64, model *Model) *Generator {
 	}
 	g.byKey = !g.crowd && g.chance(50)
 	g.drawExtras()
+	g.drawCorners()
 	switch g.rng.IntN(4) {
 	case 0:
 		g.index = 1<<32 - uint64(g.rng.IntN(50))
@@ -88,7 +91,7 @@ func pick[T any](g *Generator, list ...T) T { return list[g.rng.IntN(len(list))]
 func (g *Generator) Next() (uint64, fsm.Entry) {
 	g.index += 1 + uint64(g.rng.IntN(100)/90*g.rng.IntN(4))
 	if g.model.index == 0 {
-		g.t = 1_700_000_000_000 + int64(g.rng.IntN(1000))
+		g.t = g.epoch + int64(g.rng.IntN(1000))
 		ops := []fsm.Op{
 			&fsm.Bootstrap{Cluster: [16]byte{1, 2, 3, byte(g.rng.IntN(256))}, Epoch: uint16(1 + g.rng.IntN(3))},
 			&fsm.OpenSession{},
@@ -284,6 +287,9 @@ func (g *Generator) op() fsm.Op {
 
 // freshOp draws a new operation; requested says that it carries a request id.
 func (g *Generator) freshOp() (op fsm.Op, requested bool) {
+	if op, requested, ok := g.cornerOp(); ok {
+		return op, requested
+	}
 	if op, requested, ok := g.extraOp(); ok {
 		return op, requested
 	}

@@ -112,7 +112,7 @@ func (m *Model) judge(q *queue, name string) {
 	case q.brimming(name):
 		k.hold = holdFull
 	case b.tokens(k.tat, m.t) == 0:
-		k.hold, k.until = holdRate, (k.tat-b.slack+999_999)/1_000_000
+		k.hold, k.until = holdRate, b.next(k.tat)
 	}
 }
 
@@ -250,8 +250,12 @@ func (m *Model) served(q *queue, x *message) {
 		return
 	}
 	if x.key != "" && q.options.RatePerKeyMilli > 0 {
-		k := q.key(x.key)
-		k.tat, k.debt = q.keyRate().take(k.tat, m.t), true
+		if b := q.keyRate(); b.holds(m.t) {
+			k := q.key(x.key)
+			k.tat, k.debt = b.take(k.tat, m.t), true
+		} else {
+			m.sometimes("keys: beyond the rates' horizon")
+		}
 	}
 	if q.options.FairBy != fsm.FairByNone {
 		ring := q.rings[x.priority]
@@ -293,8 +297,11 @@ func (m *Model) changeKeys(q *queue, was *fsm.QueueOptions) {
 	}
 	b := q.keyRate()
 	for _, k := range q.keys {
+		if k.hold == holdRate && k.until <= m.t && b == old.keyRate() {
+			m.sometimes("option: the same rate in other numbers, with a key whose time has come")
+		}
 		k.tat = b.cut(k.tat, m.t)
-		k.debt = k.debt && b.interval > 0
+		k.debt = k.debt && b.holds(m.t)
 		k.hold = holdIdle
 	}
 	m.settleKeys(q)
@@ -381,7 +388,7 @@ func (m *Model) endedDebts() (ended []endedRecord) {
 	var list []debt
 	for _, q := range m.queues {
 		for name, k := range q.keys {
-			if k.debt && k.tat <= m.t*1_000_000 {
+			if k.debt && (m.t >= rateHorizon || k.tat <= m.t*1_000_000) {
 				list = append(list, debt{q, name, k})
 			}
 		}
@@ -426,7 +433,7 @@ func (q *queue) debts() (n int64) {
 	return n
 }
 
-// copyKeys copies what a queue knows of its keys.
+// copyKeys makes what a queue knows of its keys its own.
 func (q *queue) copyKeys() {
 	keys := q.keys
 	q.keys = nil

@@ -43,8 +43,8 @@ func (p *Pair) compareKeyedOutlook(q *queue, n uint32) error {
 // openings are those T from now on at which time alone may let a queue hand out more.
 func (m *Model) openings(q *queue) []int64 {
 	list := []int64{m.t}
-	if b := q.rate(); b.interval > 0 {
-		list = append(list, (q.tat-b.slack+999_999)/1_000_000)
+	if b := q.rate(); b.holds(m.t) {
+		list = append(list, b.next(q.tat))
 	}
 	for _, k := range q.keys {
 		if k.hold == holdRate {

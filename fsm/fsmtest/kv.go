@@ -166,7 +166,9 @@ func (m *Model) KVChanges(prefix []string, after uint64) (list []fsm.KVEntry, ok
 		return nil, false
 	}
 	for _, r := range m.kv.records {
-		if r.rev > after && hasPrefix(r.key, prefix) {
+		if over := !r.deleted && m.ended(r.end); over && r.rev > after {
+			m.sometimes("kv: a key is over and not yet reclaimed")
+		} else if r.rev > after && hasPrefix(r.key, prefix) { // the end of one that is over is told when it is reclaimed
 			list = append(list, r.entry())
 		}
 	}

@@ -187,6 +187,7 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldDelay)
 	}
 	if x.end == leaseNacked {
+		m.seeRepeat(x)
 		return x.answer
 	}
 	if h.dead || x.end != leaseLive {
@@ -200,6 +201,20 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 		x.answer = fsm.Outcome{Millis: x.due}
 	}
 	return x.answer
+}
+
+// seeRepeat notes that an answer is given again beside a result of the same id.
+func (m *Model) seeRepeat(x *message) {
+	for _, q := range m.queues {
+		for _, r := range q.records {
+			if r.hasResult && r.message == x.id && x.state == fsm.StateDead {
+				m.sometimes("dead: a repeat is answered, beside a result")
+				if m.placeOf(x) == nil {
+					m.sometimes("dead: a repeat is answered where it was moved, beside a result")
+				}
+			}
+		}
+	}
 }
 
 // expire ends a lease whose deadline has passed.
@@ -302,6 +317,7 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 		return m.leaseOfCancelled(h.queue, x, false)
 	}
 	if x.end == leaseReleased {
+		m.seeRepeat(x)
 		return x.answer
 	}
 	if h.dead || x.end != leaseLive {

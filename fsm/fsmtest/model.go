@@ -206,7 +206,7 @@ func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.offset, m.recorded, m.parked = 0, nil, nil
 	m.fx = &fsm.Effects{Index: index}
 
-	t := max(m.t, e.Now)
+	t := min(max(m.t, e.Now), maxTime)
 	m.shift += min(max(e.Shift, 0), t-m.t)
 	m.t = t
 
@@ -309,26 +309,14 @@ func (m *Model) doMore(op fsm.Op) []fsm.Outcome {
 	panic("fsmtest: unknown operation")
 }
 
-// cloneTables copies from the other one what clone needs besides queues and sessions.
-func (m *Model) cloneTables(other *Model) {
-	m.hooks, m.batches, m.schedules, m.complete = nil, nil, nil, nil
-	for _, h := range other.hooks {
-		c := *h
-		m.hooks = append(m.hooks, &c)
+// copies are the same things anew.
+func copies[T any](list []*T) []*T {
+	all := make([]*T, len(list))
+	for i, x := range list {
+		c := *x
+		all[i] = &c
 	}
-	for _, b := range other.batches {
-		c := *b
-		m.batches = append(m.batches, &c)
-	}
-	for _, s := range other.schedules {
-		c := *s
-		m.schedules = append(m.schedules, &c)
-	}
-	m.kv.records = nil
-	for _, r := range other.kv.records {
-		c := *r
-		m.kv.records = append(m.kv.records, &c)
-	}
+	return all
 }
 
 func one(o fsm.Outcome) []fsm.Outcome { return []fsm.Outcome{o} }
@@ -358,33 +346,15 @@ func (m *Model) bootstrap(op *fsm.Bootstrap) fsm.Outcome {
 // clone copies the state, so that an operation that must be all or nothing can be tried.
 func (m *Model) clone() *Model {
 	c := *m
-	c.queues, c.doomed = nil, nil
-	for _, q := range m.queues {
-		qc := *q
-		qc.messages, qc.dead, qc.records, qc.dedup = nil, nil, nil, nil
-		qc.copyKeys()
-		for _, x := range q.messages {
-			y := *x
-			qc.messages = append(qc.messages, &y)
-		}
-		for _, x := range q.dead {
-			y := *x
-			qc.dead = append(qc.dead, &y)
-		}
-		for _, x := range q.records {
-			y := *x
-			qc.records = append(qc.records, &y)
-		}
-		for _, x := range q.dedup {
-			y := *x
-			qc.dedup = append(qc.dedup, &y)
-		}
-		c.queues = append(c.queues, &qc)
+	c.doomed, c.complete = nil, nil
+	c.queues, c.sessions = copies(m.queues), copies(m.sessions)
+	c.hooks, c.batches, c.schedules, c.kv.records = copies(m.hooks), copies(m.batches), copies(m.schedules), copies(m.kv.records)
+	for _, q := range c.queues {
+		q.messages, q.dead, q.records, q.dedup = copies(q.messages), copies(q.dead), copies(q.records), copies(q.dedup)
+		q.copyKeys()
 	}
-	c.cloneTables(m)
-	c.sessions = nil
-	for _, s := range m.sessions {
-		c.sessions = append(c.sessions, s.clone())
+	for _, s := range c.sessions {
+		s.copyOutcomes()
 	}
 	fx := *m.fx
 	c.fx = &fx

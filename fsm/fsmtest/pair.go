@@ -15,13 +15,15 @@ type Step struct {
 	Cut   bool
 }
 
-// Pair runs the model and the state side by side.
+// Pair runs the model and the state side by side, and beside them another replica: the state as it is for who was never down,
+// while State goes through snapshots.
 type Pair struct {
 	Model *Model
 	State *fsm.State
 
 	group uint16
 	fx    fsm.Effects
+	other replica
 	buf   []byte
 	log   []loggedEntry // for Replay; only when KeepLog was asked for
 	keep  bool
@@ -34,11 +36,14 @@ type loggedEntry struct {
 
 // NewPair makes both empty. keepLog makes Replay possible, at the price of holding every entry.
 func NewPair(group uint16, keepLog bool) *Pair {
-	return &Pair{Model: NewModel(group), State: fsm.New(group), group: group, keep: keepLog}
+	return &Pair{Model: NewModel(group), State: fsm.New(group), other: replica{state: fsm.New(group)}, group: group, keep: keepLog}
 }
 
-// Close gives the state's memory back.
-func (p *Pair) Close() { p.State.Close() }
+// Close gives the states' memory back.
+func (p *Pair) Close() {
+	p.State.Close()
+	p.other.state.Close()
+}
 
 // encode makes the log entry.
 func (p *Pair) encode(e fsm.Entry) []byte {
@@ -59,6 +64,9 @@ func (p *Pair) Apply(index uint64, e fsm.Entry) (*fsm.Effects, error) {
 	want := p.Model.Apply(index, e)
 	if err := p.State.Apply(index, data, &p.fx); err != nil {
 		return want, fmt.Errorf("state refuses to read the entry: %w", err)
+	}
+	if err := p.other.apply(index, data, p.State, &p.fx); err != nil {
+		return want, fmt.Errorf("replicas differ: %w", err)
 	}
 	// The state must have copied what it keeps.
 	for i := range data {
@@ -235,9 +243,9 @@ func (p *Pair) Replay() error {
 			return fmt.Errorf("replay of entry %d: %w", e.index, err)
 		}
 	}
-	want, got := digest(p.State), digest(fresh)
-	if want != got {
-		return fmt.Errorf("digest after replay: want %x, got %x", want, got)
+	want, got, other := digest(p.State), digest(fresh), digest(p.other.state)
+	if want != got || want != other {
+		return fmt.Errorf("digest: want %x, got %x after replay and %x by the log alone", want, got, other)
 	}
 	return nil
 }

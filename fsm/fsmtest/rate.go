@@ -24,9 +24,15 @@ func newBucket(rateMilli, burst int64) (b bucket) {
 	return b
 }
 
+// rateHorizon is the T from which on rates hold nothing back, and move nothing.
+const rateHorizon = 8_000_000_000_000
+
+// holds says whether the rate can hold anything back at T.
+func (b bucket) holds(t int64) bool { return b.interval > 0 && t < rateHorizon }
+
 // tokens is how many deliveries there may be at T, when the next one is due in theory at tat, ns.
 func (b bucket) tokens(tat, t int64) int64 {
-	if b.interval == 0 {
+	if !b.holds(t) {
 		return 1 << 40
 	}
 	now := t * 1_000_000
@@ -36,17 +42,20 @@ func (b bucket) tokens(tat, t int64) int64 {
 	return (now+b.slack-tat)/b.interval + 1
 }
 
+// next is the first T at which there may be a delivery, where the rate holds one back.
+func (b bucket) next(tat int64) int64 { return min((tat-b.slack+999_999)/1_000_000, rateHorizon) }
+
 // take is when the next delivery is due in theory, after one at T.
 func (b bucket) take(tat, t int64) int64 {
-	if b.interval == 0 {
-		return 0
+	if !b.holds(t) {
+		return tat
 	}
 	return max(tat, t*1_000_000) + b.interval
 }
 
 // cut is an instant as it stands under another rate: no later than that could have made it.
 func (b bucket) cut(tat, t int64) int64 {
-	if b.interval == 0 {
+	if !b.holds(t) {
 		return 0
 	}
 	return min(tat, t*1_000_000+b.slack+b.interval)
@@ -79,7 +88,7 @@ func (p *Pair) compareOutlook(name string, n uint32) error {
 		if want := min(q.slots(), waiting, tokens); got.Ready != want {
 			return fmt.Errorf("queue %s: ready at T+%d: want %d, got %+v", name, at-t, want, got)
 		}
-		if got.Most < min(q.slots(), tokens) || b.interval > 0 && !q.options.Paused && got.Most > tokens {
+		if got.Most < min(q.slots(), tokens) || b.holds(at) && !q.options.Paused && got.Most > tokens {
 			return fmt.Errorf("queue %s: most at T+%d: want %d, got %+v", name, at-t, min(q.slots(), tokens), got)
 		}
 		held := tokens < min(q.slots(), waiting)

@@ -129,7 +129,10 @@ func (m *Model) ackAgain(q *queue, r *record, op *fsm.Ack) fsm.Outcome {
 	if r.duplicate {
 		m.sometimes("ack: again, with a result pushed under an earlier id")
 		o := fsm.Outcome{Duplicate: true}
-		if res := m.resultOfTask(q, r.task); res != nil && res.task != idText(res.message) {
+		if res := m.resultOfTask(q, r.task); res != nil {
+			if res.task == idText(res.message) {
+				m.sometimes("ack: again, with a result pushed under the id that is the task's name")
+			}
 			o.HasResult, o.Task = true, res.message
 		}
 		return o

@@ -1,6 +1,10 @@
 package fsmtest
 
-import "github.com/quorate/quorate/fsm"
+import (
+	"maps"
+
+	"github.com/quorate/quorate/fsm"
+)
 
 // session is a client's session: what it asked for and how each request ended.
 type session struct {
@@ -17,14 +21,8 @@ type remembered struct {
 	leaseTotal int32
 }
 
-func (s *session) clone() *session {
-	c := *s
-	c.outcomes = map[uint64]remembered{}
-	for k, v := range s.outcomes {
-		c.outcomes[k] = v
-	}
-	return &c
-}
+// copyOutcomes makes what a session remembers its own.
+func (s *session) copyOutcomes() { s.outcomes = maps.Clone(s.outcomes) }
 
 func (m *Model) sessionEnded(s *session) bool { return m.ended(s.touched + sessionIdle) }
 
