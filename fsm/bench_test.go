@@ -1,11 +1,8 @@
 package fsm
 
 import (
-	"io"
-	"runtime"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // cpu is the processor time of the process so far, ns: on a busy machine the clock on the wall says little.
@@ -89,36 +86,6 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkMillion reports what a million queued 256 B messages take, and what a view and a snapshot of them cost.
-func BenchmarkMillion(b *testing.B) {
-	for b.Loop() {
-		var before, after runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-		r, _ := filled(b, 1_000_000)
-		runtime.GC()
-		runtime.ReadMemStats(&after)
-		m := r.s.Memory()
-		b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc)+m.ArenaHeld)/1e6, "B/msg")
-		b.ReportMetric(float64(m.ArenaHeld)/1e6, "arenaB/msg")
-		at := time.Now()
-		v := r.s.View()
-		b.ReportMetric(float64(time.Since(at).Microseconds()), "view-µs")
-		at = time.Now()
-		v.Digest()
-		b.ReportMetric(float64(time.Since(at).Milliseconds()), "digest-ms")
-		at = time.Now()
-		snap := snapshot(b, r.s)
-		b.ReportMetric(float64(time.Since(at).Milliseconds()), "write-ms")
-		v.Release()
-		at = time.Now()
-		s := restoredOnly(b, snap)
-		b.ReportMetric(float64(time.Since(at).Milliseconds()), "restore-ms")
-		s.Close()
-		r.s.Close()
-	}
-}
-
 // BenchmarkRestore is the cost of restoring 200,000 messages, for each.
 func BenchmarkRestore(b *testing.B) {
 	r, _ := filled(b, 200_000)
@@ -129,53 +96,4 @@ func BenchmarkRestore(b *testing.B) {
 		restoredOnly(b, snap).Close()
 	}
 	b.ReportMetric((cpu(b)-from)/float64(b.N)/200_000, "cpu-ns/msg")
-}
-
-// BenchmarkDrain is the lease and ack of one of a million queued messages, while a snapshot is being written all the time.
-func BenchmarkDrain(b *testing.B) {
-	for _, writing := range []bool{false, true} {
-		name := "alone"
-		if writing {
-			name = "while writing a snapshot"
-		}
-		b.Run(name, func(b *testing.B) {
-			r, _ := filled(b, 1_000_000)
-			done := make(chan struct{})
-			views := make(chan *View, 1)
-			go func() {
-				defer close(done)
-				for v := range views {
-					_, _ = v.WriteTo(io.Discard)
-					v.Release()
-				}
-			}()
-			lease := &Lease{Queue: []byte("q"), Consumer: someone, Worker: []byte("host:1:2"), Max: 200}
-			var acks [200]Ack
-			held := 0
-			var data []byte
-			b.ReportAllocs()
-			b.ResetTimer()
-			for n := 0; n < b.N; n += len(acks) {
-				if writing && len(views) == 0 {
-					views <- r.s.View()
-				}
-				r.now++
-				data = AppendOp(AppendEntryHeader(data[:0], r.now, 0), lease)
-				for i := range held {
-					data = AppendOp(data, &acks[i])
-				}
-				r.index++
-				if err := r.s.Apply(r.index, data, &r.fx); err != nil {
-					b.Fatal(err)
-				}
-				held = len(r.fx.Leases)
-				for i := range held {
-					acks[i].Token = r.fx.Leases[i].Token
-				}
-			}
-			b.StopTimer()
-			close(views)
-			<-done
-		})
-	}
 }
