@@ -251,9 +251,12 @@ func (m machine) Snapshot() (raft.FSMSnapshot, error) {
 	if g.broken.Load() {
 		return nil, errBroken
 	}
+	began := g.clock.Mono()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return &snapshot{view: g.st.View()}, nil
+	view := g.st.View()
+	g.mu.Unlock()
+	g.metrics.held(g.clock.Mono() - began)
+	return &snapshot{view: view}, nil
 }
 
 // Restore replaces the state by a snapshot's, or leaves it as it is and answers an error.

@@ -157,6 +157,7 @@ func TestMetrics(t *testing.T) {
 		}
 		pass(100 * time.Millisecond)
 		c.followers()[0].send(enqueue("q", "x")).wait(t)
+		check(t, l.g.Raft().Snapshot().Error())
 		value := func(m *Metrics, name string) float64 {
 			reg := prometheus.NewRegistry()
 			reg.MustRegister(m.Collectors()...)
@@ -181,7 +182,7 @@ func TestMetrics(t *testing.T) {
 		}
 		for name, want := range map[string]float64{
 			"leading": 1, "leader_changes_total": 1, "entries_total": 6, "entry_operations": 6, "commit_seconds": 6,
-			"delivered_total": 5, "sessions": 1, "subscriptions": 1, "inflight_entries": 0, "waiting_operations": 0,
+			"delivered_total": 5, "sessions": 1, "subscriptions": 1, "inflight_entries": 0, "waiting_operations": 0, "snapshot_hold_seconds": 1,
 		} {
 			if got := value(metrics[l.id], name); got != want {
 				t.Errorf("%s is %v on the leader, want %v", name, got, want)
