@@ -110,6 +110,8 @@ type Config struct {
 
 	// ServerCPU adds up the CPU time of all server processes so far; nil: not reported. See CPUOf.
 	ServerCPU func() time.Duration
+	// ServerGC is how much of that went into collecting garbage so far; nil, or false: not known.
+	ServerGC func() (d time.Duration, ok bool)
 	// ServerRSS is the resident memory of each server process, bytes; nil: not reported.
 	ServerRSS func() []int64
 	// Progress is told what goes on, about once a second; nil: nothing is. Confirmed counts all confirmed operations.

@@ -17,8 +17,9 @@ type Result struct {
 	Confirm *Quantiles `json:"confirm_ms"`
 	// EndToEnd is the latency from sending (W4: from when it was due) to receiving. Null without consumers, and for W2.
 	EndToEnd  *Quantiles `json:"e2e_ms"`
-	ServerCPU *float64   `json:"server_cpu_us_per_msg"` // user and system of all server processes; null when not known
-	Errors    int64      `json:"errors"`                // enqueues and acks that failed
+	ServerCPU *float64   `json:"server_cpu_us_per_msg"`     // user and system of all server processes; null when not known
+	ServerGC  *float64   `json:"server_gc_share,omitempty"` // of that, what went into collecting garbage, 0 to 1; nil when not known
+	Errors    int64      `json:"errors"`                    // enqueues and acks that failed
 
 	Confirmed    int64      `json:"confirmed,omitempty"`    // enqueues of the whole run, warm-up and preload included
 	Unknown      int64      `json:"unknown"`                // enqueues whose outcome stayed unknown
@@ -87,8 +88,8 @@ func (r *Result) add(o *Result) {
 
 // Header and String make a table's lines.
 func Header() string {
-	return fmt.Sprintf("%-8s %7s %5s %9s %7s %9s  %-26s %-26s %9s %6s", "", "bytes", "nodes", "messages", "s", "msgs/s",
-		"confirm ms p50/p99/p99.9", "e2e ms p50/p99/p99.9", "CPU us/msg", "errors")
+	return fmt.Sprintf("%-8s %7s %5s %9s %7s %9s  %-26s %-26s %9s %5s %6s", "", "bytes", "nodes", "messages", "s", "msgs/s",
+		"confirm ms p50/p99/p99.9", "e2e ms p50/p99/p99.9", "CPU us/msg", "GC %", "errors")
 }
 
 func (r *Result) String() string {
@@ -98,13 +99,16 @@ func (r *Result) String() string {
 		}
 		return fmt.Sprintf("%.2f / %.2f / %.2f", q.P50, q.P99, q.P999)
 	}
-	cpu := "-"
+	cpu, gc := "-", "-"
 	if r.ServerCPU != nil {
 		cpu = fmt.Sprintf("%.1f", *r.ServerCPU)
 	}
+	if r.ServerGC != nil {
+		gc = fmt.Sprintf("%.1f", *r.ServerGC*100)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-8s %7d %5d %9d %7.2f %9.0f  %-26s %-26s %9s %6d", r.Workload, r.Size, r.Nodes, r.Messages, r.Seconds, r.Rate,
-		q(r.Confirm), q(r.EndToEnd), cpu, r.Errors)
+	fmt.Fprintf(&b, "%-8s %7d %5d %9d %7.2f %9.0f  %-26s %-26s %9s %5s %6d", r.Workload, r.Size, r.Nodes, r.Messages, r.Seconds, r.Rate,
+		q(r.Confirm), q(r.EndToEnd), cpu, gc, r.Errors)
 	if !r.OK() {
 		fmt.Fprintf(&b, "\n     lost %d, duplicates %d, unexpected %d, unknown %d (recovered %d), early %d, out of order %d", r.Lost,
 			r.Duplicates, r.Unexpected, r.Unknown, r.Recovered, r.Early, r.OutOfOrder)

@@ -227,6 +227,8 @@ func (r *run) measure(ctx context.Context) (*Result, error) {
 // span is the measured time from its beginning.
 type span struct {
 	cpu  time.Duration
+	gc   time.Duration
+	gcOK bool
 	n    int64
 	sent int64 // confirmed enqueues
 	from time.Time
@@ -235,6 +237,9 @@ type span struct {
 // begin starts the measured time.
 func (r *run) begin() (sp span) {
 	if r.cfg.ServerCPU != nil {
+		if r.cfg.ServerGC != nil {
+			sp.gc, sp.gcOK = r.cfg.ServerGC()
+		}
 		sp.cpu = r.cfg.ServerCPU()
 	}
 	sp.n, sp.sent, sp.from = r.completed.Load(), r.ledger.confirmed.Load(), time.Now()
@@ -253,8 +258,15 @@ func (r *run) end(sp span) *Result {
 	res.Rate = float64(res.Messages) / res.Seconds
 	res.sent = float64(r.ledger.confirmed.Load()-sp.sent) / res.Seconds
 	if cfg.ServerCPU != nil && res.Messages > 0 {
-		us := float64((cfg.ServerCPU() - sp.cpu).Microseconds()) / float64(res.Messages)
+		used := cfg.ServerCPU() - sp.cpu
+		us := float64(used.Microseconds()) / float64(res.Messages)
 		res.ServerCPU = &us
+		if sp.gcOK && used > 0 {
+			if gc, ok := cfg.ServerGC(); ok {
+				share := float64(gc-sp.gc) / float64(used)
+				res.ServerGC = &share
+			}
+		}
 	}
 	gap, after := cfg.Confirms.Longest()
 	res.LongestGapMS = float64(gap.Microseconds()) / 1000

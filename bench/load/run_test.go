@@ -36,6 +36,8 @@ func TestWorkloads(t *testing.T) {
 			cpu := time.Duration(0)
 			cfg := b.quick(w)
 			cfg.ServerCPU = func() time.Duration { cpu += 50 * time.Millisecond; return cpu }
+			gc := time.Duration(0)
+			cfg.ServerGC = func() (time.Duration, bool) { gc += 12500 * time.Microsecond; return gc, true }
 			res := mustRun(t, cfg)
 			if !res.OK() || !res.Safe() {
 				t.Errorf("not OK:\n%s", res)
@@ -54,6 +56,9 @@ func TestWorkloads(t *testing.T) {
 			}
 			if res.ServerCPU == nil || *res.ServerCPU != 50_000/float64(res.Messages) {
 				t.Errorf("CPU %v for %d messages", res.ServerCPU, res.Messages)
+			}
+			if res.ServerGC == nil || *res.ServerGC != 0.25 {
+				t.Errorf("a share of %v is garbage collection, want a quarter", res.ServerGC)
 			}
 			if w == W5 && b.most.Load() != 1 {
 				t.Errorf("%d enqueues at once", b.most.Load())

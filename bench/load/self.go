@@ -72,6 +72,20 @@ func (s *Self) Cluster() *proc.Cluster { return s.cluster }
 // Configure points cfg at the cluster.
 func (s *Self) Configure(cfg *Config) {
 	cfg.Addrs, cfg.Nodes, cfg.ServerCPU, cfg.ServerRSS = s.cluster.Addrs(), len(s.cluster.Nodes), s.cluster.CPU, s.rss
+	cfg.ServerGC = s.gc
+}
+
+// gc adds up what the nodes' runtimes say of themselves. They take stock at the end of each collection, so that it is good for runs
+// of some seconds.
+func (s *Self) gc() (d time.Duration, ok bool) {
+	for _, n := range s.cluster.Nodes {
+		seconds, ok := n.Metric(context.Background(), "go_cpu_classes_gc_total_cpu_seconds_total")
+		if !ok {
+			return 0, false
+		}
+		d += time.Duration(seconds * float64(time.Second))
+	}
+	return d, true
 }
 
 func (s *Self) rss() []int64 {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -15,6 +17,9 @@ type Node struct {
 	ClientAddr, RaftAddr, GossipAddr string
 	DataDir                          string
 }
+
+// maxBody bounds what is read of an answer. /metrics is the longest: some kilobytes a queue.
+const maxBody = 16 << 20
 
 // WaitReady waits until /readyz says yes; it fails at once when the process ends.
 func (n *Node) WaitReady(ctx context.Context) error {
@@ -40,6 +45,21 @@ func (n *Node) Leads(ctx context.Context) bool {
 	return json.Unmarshal(body, &r) == nil && r.Leader
 }
 
+// Metric is the value of one of the node's metrics, of those without labels; ok is false where it cannot be had.
+func (n *Node) Metric(ctx context.Context, name string) (v float64, ok bool) {
+	code, body := n.get(ctx, "/metrics")
+	if code != http.StatusOK {
+		return 0, false
+	}
+	for line := range strings.Lines(string(body)) {
+		if text, found := strings.CutPrefix(line, name+" "); found {
+			v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+			return v, err == nil
+		}
+	}
+	return 0, false
+}
+
 func (n *Node) get(ctx context.Context, path string) (int, []byte) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -52,7 +72,7 @@ func (n *Node) get(ctx context.Context, path string) (int, []byte) {
 		return 0, nil
 	}
 	defer res.Body.Close()
-	b, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
+	b, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	if err != nil {
 		return 0, nil
 	}

@@ -122,7 +122,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 		cfg.ClientAddr = l.Addr().String()
 	}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	reg.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Version, cfg.Logger, cfg.Registry = version, log, reg
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
