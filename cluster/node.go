@@ -192,7 +192,7 @@ func (n *Node) startOnDisk(ctx context.Context) (err error) {
 
 func (n *Node) openGroup() (*group.Group, error) {
 	hc := newHCLog(n.cfg.Logger.With("node", n.cfg.NodeID), "raft")
-	snaps, err := store.OpenSnapshots(n.dir, n.halt, hc)
+	snaps, err := store.OpenSnapshots(n.dir, n.halt)
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func Open(dir, label string, cluster store.UUID, addr string, fatal func(error))
 	}
 	n.halt = store.NewHalt(fatal)
 	silent := hclog.New(&hclog.LoggerOptions{Output: io.Discard, Level: hclog.Off})
-	snaps, err := store.OpenSnapshots(n.dir, n.halt, silent)
+	snaps, err := store.OpenSnapshots(n.dir, n.halt)
 	if err != nil {
 		return nil, err
 	}

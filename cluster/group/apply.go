@@ -256,16 +256,18 @@ func (m machine) Snapshot() (raft.FSMSnapshot, error) {
 	view := g.st.View()
 	g.mu.Unlock()
 	g.metrics.held(g.clock.Mono() - began)
-	return &snapshot{view: view}, nil
+	return g.newSnapshot(view), nil
 }
 
 // Restore replaces the state by a snapshot's, or leaves it as it is and answers an error.
 func (m machine) Restore(r io.ReadCloser) error {
 	g := m.g
-	st, err := fsm.Restore(g.cfg.Number, r)
+	in := &counted{r: r}
+	st, err := fsm.Restore(g.cfg.Number, in)
 	if err != nil {
 		return fmt.Errorf("restore snapshot: %w", err)
 	}
+	g.snapshotSize.Store(in.n)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.st.Close()
@@ -274,54 +276,4 @@ func (m machine) Restore(r io.ReadCloser) error {
 	g.time.applied(st.Time(), g.running.Load())
 	g.reached(st.Index())
 	return nil
-}
-
-// snapshot is a view on its way to a sink.
-type snapshot struct{ view *fsm.View }
-
-// Persist streams the view. The sink is closed, or cancelled on an error.
-func (s *snapshot) Persist(sink raft.SnapshotSink) error {
-	w := chunks{w: sink, buf: make([]byte, 0, snapshotChunk)}
-	if _, err := s.view.WriteTo(&w); err != nil {
-		_ = sink.Cancel()
-		return fmt.Errorf("write snapshot: %w", err)
-	}
-	if err := w.flush(); err != nil {
-		_ = sink.Cancel()
-		return fmt.Errorf("write snapshot: %w", err)
-	}
-	return sink.Close()
-}
-
-// Release lets go of the view.
-func (s *snapshot) Release() { s.view.Release() }
-
-// snapshotChunk is how much is given to the sink at once: file sinks buffer 4 KiB, which larger writes bypass.
-const snapshotChunk = 128 << 10
-
-type chunks struct {
-	w   io.Writer
-	buf []byte
-}
-
-func (c *chunks) Write(p []byte) (int, error) {
-	if len(c.buf)+len(p) > cap(c.buf) {
-		if err := c.flush(); err != nil {
-			return 0, err
-		}
-		if len(p) >= cap(c.buf) {
-			return c.w.Write(p)
-		}
-	}
-	c.buf = append(c.buf, p...)
-	return len(p), nil
-}
-
-func (c *chunks) flush() error {
-	if len(c.buf) == 0 {
-		return nil
-	}
-	_, err := c.w.Write(c.buf)
-	c.buf = c.buf[:0]
-	return err
 }

@@ -64,6 +64,8 @@ type Group struct {
 	wanted   atomic.Uint64 // index that the reader goroutine waits for
 	arrived  chan struct{}
 	logBytes atomic.Int64 // applied since the last snapshot
+	// snapshotSize is how many bytes the last snapshot had that was written or read here.
+	snapshotSize atomic.Int64
 
 	leads    atomic.Bool // serving, readable without the lock
 	broken   atomic.Bool // Fatal was called

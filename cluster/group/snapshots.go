@@ -14,7 +14,18 @@ const (
 	trailingMost  = 1 << 20
 )
 
-// keepSnapshots has raft take a snapshot when the log has grown by Limits.SnapshotBytes, and sets how many entries stay
+// snapshotShare is how much smaller than the last snapshot the log may be when the next is due. With a fixed size of log between
+// them, ten million messages would be written twenty times for each byte that is new.
+const snapshotShare = 4
+
+// snapshotDue is by how many bytes the log is to grow before a snapshot is taken: Limits.SnapshotBytes, or a quarter of a large
+// state's, so that what is written for snapshots is never more than four times what is written for entries, and the log behind the
+// snapshot is read in less time than the snapshot.
+func (g *Group) snapshotDue() int64 {
+	return max(g.limits.SnapshotBytes, g.snapshotSize.Load()/snapshotShare)
+}
+
+// keepSnapshots has raft take a snapshot when the log has grown by snapshotDue, and sets how many entries stay
 // behind it so that they are about Limits.TrailingBytes. One goroutine.
 func (g *Group) keepSnapshots() {
 	t := time.NewTimer(snapshotLook)
@@ -27,7 +38,7 @@ func (g *Group) keepSnapshots() {
 			return
 		}
 		next := snapshotLook
-		if bytes := g.logBytes.Load(); bytes >= g.limits.SnapshotBytes && !g.broken.Load() {
+		if bytes := g.logBytes.Load(); bytes >= g.snapshotDue() && !g.broken.Load() {
 			if to := g.applied.Load(); g.snapshot(bytes, to-min(from, to)) {
 				g.logBytes.Add(-bytes)
 				from = to

@@ -54,6 +54,11 @@ func TestSnapshotRestartAndInstall(t *testing.T) {
 		if got := l.stats("q").Ready; got != 1201 {
 			t.Errorf("%d messages, want 1201", got)
 		}
+		for _, nd := range c.nodes { // one has written snapshots, one got them, one began with its own
+			if n := nd.g.snapshotSize.Load(); n < 400*4000 {
+				t.Errorf("%s knows of a snapshot of %d bytes, want that of 400 messages of 4,000 bytes at least", nd.id, n)
+			}
+		}
 		c.agree()
 	})
 }

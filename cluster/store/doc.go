@@ -5,7 +5,7 @@
 //	  identity.json      who this node is; incarnation raised and synced at each start
 //	  raft.db            bbolt: log entries and stable values, each with its checksum
 //	  raft.tail          where the log ends at least, how often stable values were written at least
-//	  snapshots/ID/      raft's file snapshots; state.bin has our header and footer
+//	  snapshots/ID/      meta.json as raft has it, and state.bin with a header and a footer; ID.tmp until all of it is durable
 //
 // Invariants
 //
@@ -21,6 +21,9 @@
 //
 // Decisions
 //
+//   - 2026-11: snapshots are written and read here rather than by raft's file store, whose CRC64 took as long as all else together, at
+//     each write and once more at each start. The disk is set to a snapshot while it is written, without syncs: each of those
+//     commits the file system's journal, and the log's own syncs wait for that.
 //   - 2026-11: the envelope lives in raft.Log.Extensions, so that an entry keeps the checksum that the leader gave it on its
 //     way to the followers. Computing it anew on each node would vouch for whatever arrived.
 //   - 2026-11: bbolt's meta pages are checked before bbolt opens the file. bbolt falls back to the older of the two, which

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -316,7 +315,7 @@ func openAll(t *testing.T, dir string) (*Dir, *Disk, *Snapshots, error) {
 	var snaps *Snapshots
 	go func() {
 		defer close(done)
-		if snaps, err = OpenSnapshots(d, h, hclog.NewNullLogger()); err == nil {
+		if snaps, err = OpenSnapshots(d, h); err == nil {
 			disk, err = OpenDisk(d, h, LogOptions{Floor: snaps.Newest, segment: testSegment})
 		}
 		if err == nil {
@@ -411,7 +410,7 @@ func fill(t testing.TB, dir string, kind Kind, snapshot bool) {
 		t.Fatal(err)
 	}
 	if snapshot {
-		snaps, err := OpenSnapshots(d, h, hclog.NewNullLogger())
+		snaps, err := OpenSnapshots(d, h)
 		if err != nil {
 			t.Fatal(err)
 		}

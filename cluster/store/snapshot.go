@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -9,10 +10,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -20,6 +21,7 @@ const (
 	snapshotDir   = "snapshots"
 	snapshotMeta  = "meta.json"
 	snapshotState = "state.bin"
+	unfinished    = ".tmp" // behind the name of a snapshot that is being written
 	// keepSnapshots is how many snapshots stay on disk.
 	keepSnapshots = 2
 
@@ -29,22 +31,22 @@ const (
 	snapFootLen = 8 + 8 + 4 + 4
 )
 
-// Snapshots is a raft.SnapshotStore on raft's own file snapshots, which leave their metadata unchecked and fall back to an
-// older snapshot when the newest is damaged. Here state.bin carries a header that repeats the metadata and a footer with
-// length and checksum; whatever disagrees trips the Halt, before raft can look further (semantics G16).
+// Snapshots is a raft.SnapshotStore of files, in the layout of raft's own. That one leaves the metadata unchecked, falls back to an
+// older snapshot when the newest is damaged, and sums the state up with a CRC64 that takes longer than all else. Here state.bin
+// carries a header that repeats the metadata and a footer with length and checksum; whatever disagrees trips the Halt, before raft
+// can look further (semantics G16).
 //
 //	state.bin: "QRSNAP01" | index 8 | term 8 | configuration index 8 | CRC32C of the configuration 4 | CRC32C of this header 4
 //	           state …
 //	           "QRSNPEND" | length of the state 8 | CRC32C of header and state 4 | CRC32C of this footer 4
 type Snapshots struct {
-	inner  raft.SnapshotStore
 	halt   *Halt
 	dir    string
 	newest atomic.Uint64
 }
 
 // OpenSnapshots opens the snapshots below the data directory and removes what an interrupted one has left.
-func OpenSnapshots(d *Dir, halt *Halt, logger hclog.Logger) (*Snapshots, error) {
+func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 	dir := filepath.Join(d.path, snapshotDir)
 	if id := d.Identity(); !id.HasData || id.Cluster.IsZero() {
 		if err := os.RemoveAll(dir); err != nil {
@@ -59,17 +61,13 @@ func OpenSnapshots(d *Dir, halt *Halt, logger hclog.Logger) (*Snapshots, error) 
 		return nil, fmt.Errorf("snapshot directory: %w", err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".tmp") {
+		if strings.HasSuffix(e.Name(), unfinished) {
 			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 				return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
 			}
 		}
 	}
-	inner, err := raft.NewFileSnapshotStoreWithLogger(d.path, keepSnapshots, logger)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot store: %w", err)
-	}
-	s := &Snapshots{inner: inner, halt: halt, dir: dir}
+	s := &Snapshots{halt: halt, dir: dir}
 	metas, err := s.verify()
 	if err != nil {
 		return nil, err
@@ -114,7 +112,7 @@ func snapFoot(length uint64, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// verify checks metadata, header, footer and sizes of every snapshot on disk, not yet the state's own bytes.
+// verify checks metadata, header, footer and sizes of every snapshot on disk, not yet the state's own bytes. The newest comes first.
 func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -122,7 +120,7 @@ func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
 	}
 	var metas []*raft.SnapshotMeta
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), unfinished) {
 			continue
 		}
 		m, err := s.verifyOne(e.Name())
@@ -131,6 +129,9 @@ func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
 		}
 		metas = append(metas, m)
 	}
+	slices.SortFunc(metas, func(a, b *raft.SnapshotMeta) int {
+		return -cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Index, b.Index), strings.Compare(a.ID, b.ID))
+	})
 	return metas, nil
 }
 
@@ -197,17 +198,11 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	if err != nil {
 		return nil, s.fail("list snapshots", err)
 	}
-	list, err := s.inner.List()
-	if err != nil {
-		return nil, s.fail("list snapshots", err)
-	}
-	if len(list) < min(len(metas), keepSnapshots) {
-		return nil, s.fail("list snapshots", fmt.Errorf("%d of %d can be read", len(list), len(metas)))
-	}
-	for _, m := range list {
+	metas = metas[:min(len(metas), keepSnapshots)]
+	for _, m := range metas {
 		m.Size -= snapHeadLen + snapFootLen
 	}
-	return list, nil
+	return metas, nil
 }
 
 // Open implements raft.SnapshotStore. The state's bytes have all been checked when it returns, and are again while they
@@ -216,28 +211,40 @@ func (s *Snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	if err := s.halt.hold(); err != nil {
 		return nil, nil, err
 	}
-	if _, err := s.verifyOne(id); err != nil {
+	m, err := s.verifyOne(id)
+	if err != nil {
 		return nil, nil, s.fail("open a snapshot", err)
 	}
-	m, rc, err := s.inner.Open(id) // reads the whole file against the CRC64 of the metadata
+	m.Size -= snapHeadLen + snapFootLen
 	path := filepath.Join(s.dir, id, snapshotState)
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, s.fail("open a snapshot", &DamageError{File: path, What: "its bytes fail the checksum in " + snapshotMeta, Err: err})
+		return nil, nil, s.fail("open a snapshot", err)
 	}
-	head := make([]byte, snapHeadLen)
-	if _, err := io.ReadFull(rc, head); err != nil {
-		rc.Close()
-		return nil, nil, s.fail("read a snapshot", err)
+	r := &snapReader{s: s, f: f, path: path}
+	buf := make([]byte, snapCheck)
+	if err = r.begin(m.Size); err == nil {
+		for err == nil {
+			_, err = r.Read(buf)
+		}
+		if err == io.EOF { //nolint:errorlint // straight from Read
+			err = r.begin(m.Size)
+		}
 	}
-	out := *m
-	out.Size -= snapHeadLen + snapFootLen
-	return &out, &snapReader{s: s, rc: rc, path: path, left: out.Size, length: out.Size, sum: crc32.Checksum(head, castagnoli)}, nil
+	if err != nil {
+		_ = f.Close() // only read
+		return nil, nil, err
+	}
+	return m, r, nil
 }
+
+// snapCheck is how much is read at once to check a snapshot before it is used.
+const snapCheck = 1 << 20
 
 // snapReader hands out the state and checks the footer when it comes to its end.
 type snapReader struct {
 	s      *Snapshots
-	rc     io.ReadCloser
+	f      *os.File
 	path   string
 	left   int64
 	length int64
@@ -245,12 +252,25 @@ type snapReader struct {
 	done   bool
 }
 
+// begin goes to the beginning of a state of so many bytes.
+func (r *snapReader) begin(size int64) error {
+	head := make([]byte, snapHeadLen)
+	if _, err := r.f.ReadAt(head, 0); err != nil {
+		return r.s.fail("read a snapshot", fmt.Errorf("%s: %w", r.path, err))
+	}
+	if _, err := r.f.Seek(snapHeadLen, io.SeekStart); err != nil {
+		return r.s.fail("read a snapshot", fmt.Errorf("%s: %w", r.path, err))
+	}
+	r.left, r.length, r.sum, r.done = size, size, crc32.Checksum(head, castagnoli), false
+	return nil
+}
+
 func (r *snapReader) Read(p []byte) (int, error) {
 	if r.left == 0 {
 		if !r.done {
 			foot := make([]byte, snapFootLen)
-			if _, err := io.ReadFull(r.rc, foot); err != nil {
-				return 0, r.s.fail("read a snapshot", err)
+			if _, err := io.ReadFull(r.f, foot); err != nil {
+				return 0, r.s.fail("read a snapshot", fmt.Errorf("%s: %w", r.path, err))
 			}
 			if string(foot) != string(snapFoot(uint64(r.length), r.sum)) {
 				return 0, r.s.fail("read a snapshot", &DamageError{File: r.path, What: "its bytes fail the checksum in its footer"})
@@ -262,7 +282,7 @@ func (r *snapReader) Read(p []byte) (int, error) {
 	if int64(len(p)) > r.left {
 		p = p[:r.left]
 	}
-	n, err := r.rc.Read(p)
+	n, err := r.f.Read(p)
 	r.sum = crc32.Update(r.sum, castagnoli, p[:n])
 	r.left -= int64(n)
 	if err != nil && (err != io.EOF || n == 0) {
@@ -271,111 +291,4 @@ func (r *snapReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (r *snapReader) Close() error { return r.rc.Close() }
-
-// Create implements raft.SnapshotStore.
-func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
-	if err := s.halt.hold(); err != nil {
-		return nil, err
-	}
-	inner, err := s.inner.Create(version, index, term, c, configIndex, trans)
-	if err != nil {
-		return nil, s.fail("create a snapshot", err)
-	}
-	k := &snapSink{s: s, inner: inner, index: index}
-	// raft's sink keeps its file to itself; the sync of another handle reaches the same data.
-	if k.state, err = os.OpenFile(filepath.Join(s.dir, inner.ID()+".tmp", "state.bin"), os.O_RDWR, 0); err != nil {
-		return nil, s.fail("create a snapshot", err)
-	}
-	head := snapHead(index, term, configIndex, c)
-	if _, err := inner.Write(head); err != nil {
-		return nil, s.fail("write a snapshot", err)
-	}
-	k.sum = crc32.Checksum(head, castagnoli)
-	return k, nil
-}
-
-type snapSink struct {
-	s      *Snapshots
-	inner  raft.SnapshotSink
-	index  uint64
-	state  *os.File // the file under way, for syncing
-	length uint64
-	synced uint64 // of length
-	sum    uint32
-	closed bool
-}
-
-// snapSync is how much of a snapshot is written between syncs. One sync of everything at the end kept the disk, and with
-// it every commit, for as long as it took to write hundreds of megabytes.
-const snapSync = 4 << 20
-
-func (k *snapSink) ID() string { return k.inner.ID() }
-
-func (k *snapSink) Write(p []byte) (int, error) {
-	if err := k.s.halt.hold(); err != nil {
-		return 0, err
-	}
-	n, err := k.inner.Write(p)
-	if err != nil {
-		return n, k.s.fail("write a snapshot", err)
-	}
-	k.sum = crc32.Update(k.sum, castagnoli, p)
-	k.length += uint64(n)
-	if k.length-k.synced >= snapSync {
-		if err := k.state.Sync(); err != nil {
-			return n, k.s.fail("sync a snapshot", err)
-		}
-		k.synced = k.length
-	}
-	return n, nil
-}
-
-// Close makes the snapshot durable: files, directory and the directory above it.
-func (k *snapSink) Close() error {
-	if k.closed {
-		return nil
-	}
-	k.closed = true
-	defer k.state.Close()
-	if err := k.s.halt.hold(); err != nil {
-		return err
-	}
-	if _, err := k.inner.Write(snapFoot(k.length, k.sum)); err != nil {
-		return k.s.fail("write a snapshot", err)
-	}
-	if err := k.inner.Close(); err != nil {
-		return k.s.fail("finish a snapshot", err)
-	}
-	for _, p := range []string{filepath.Join(k.s.dir, k.inner.ID()), k.s.dir} {
-		if err := syncDir(p); err != nil {
-			return k.s.fail("sync a snapshot", err)
-		}
-	}
-	k.s.newest.Store(max(k.s.newest.Load(), k.index))
-	return nil
-}
-
-// Cancel gives an unfinished snapshot up.
-func (k *snapSink) Cancel() error {
-	if k.closed {
-		return nil
-	}
-	k.closed = true
-	defer k.state.Close()
-	if err := k.s.halt.hold(); err != nil {
-		return err
-	}
-	if err := k.inner.Cancel(); err != nil {
-		return k.s.fail("drop a snapshot", err)
-	}
-	return nil
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
+func (r *snapReader) Close() error { return r.f.Close() }

@@ -136,6 +136,11 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	served := make(chan error, 1)
 	go func() { served <- doors.Serve(l) }()
 	kctx, unkeep := context.WithCancel(ctx)
+	bounded := make(chan struct{})
+	go func() {
+		defer close(bounded)
+		boundGarbage(kctx)
+	}()
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
@@ -148,6 +153,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	}
 	unkeep()
 	<-kept
+	<-bounded
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	doors.Drain()

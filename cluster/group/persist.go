@@ -1,0 +1,141 @@
+package group
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/fsm"
+)
+
+const (
+	// snapshotChunk is how much is given to the sink at once: file sinks buffer 4 KiB, which larger writes bypass.
+	snapshotChunk = 128 << 10
+	// A snapshot rests twice as long as it has worked, after each stint: it takes three times as long and leaves two thirds of the
+	// processor and the disk, which three nodes on one machine share, to the entries. The rests end for good when the log has grown by
+	// half of what the next snapshot is due at, since what a snapshot pins stays in memory.
+	snapshotStint   = 8 * time.Millisecond // timers are a millisecond late
+	snapshotRests   = 2
+	snapshotLongest = 100 * time.Millisecond // of a rest, however long the disk took
+)
+
+// snapshot is a view on its way to a sink.
+type snapshot struct {
+	view *fsm.View
+	pace *pace         // nil: no rests
+	done func(n int64) // told how many bytes a snapshot that was written has; nil: nobody
+}
+
+func (g *Group) newSnapshot(view *fsm.View) *snapshot {
+	until := g.logBytes.Load() + g.snapshotDue()/2
+	return &snapshot{
+		view: view,
+		pace: &pace{mono: g.clock.Mono, stop: g.stopSnapshot, hurry: func() bool { return g.logBytes.Load() >= until }},
+		done: g.snapshotSize.Store,
+	}
+}
+
+// Persist streams the view. The sink is closed, or cancelled on an error.
+func (s *snapshot) Persist(sink raft.SnapshotSink) error {
+	s.pace.begin()
+	w := chunks{w: sink, pace: s.pace, buf: make([]byte, 0, snapshotChunk)}
+	n, err := s.view.WriteTo(&w)
+	if err != nil {
+		_ = sink.Cancel()
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	if err := w.flush(); err != nil {
+		_ = sink.Cancel()
+		return fmt.Errorf("write snapshot: %w", err)
+	}
+	if err := sink.Close(); err != nil {
+		return err
+	}
+	if s.done != nil {
+		s.done(n)
+	}
+	return nil
+}
+
+// Release lets go of the view.
+func (s *snapshot) Release() { s.view.Release() }
+
+type chunks struct {
+	w    io.Writer
+	pace *pace
+	buf  []byte
+}
+
+func (c *chunks) Write(p []byte) (int, error) {
+	if len(c.buf)+len(p) > cap(c.buf) {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+		if len(p) >= cap(c.buf) {
+			return c.w.Write(p)
+		}
+	}
+	c.buf = append(c.buf, p...)
+	return len(p), nil
+}
+
+func (c *chunks) flush() error {
+	if len(c.buf) == 0 {
+		return nil
+	}
+	_, err := c.w.Write(c.buf)
+	c.buf = c.buf[:0]
+	c.pace.rest()
+	return err
+}
+
+// pace makes the writing of a snapshot rest. A nil one does not.
+type pace struct {
+	mono  func() time.Duration
+	stop  <-chan struct{} // closed: no more rests
+	hurry func() bool     // says that there are to be no more rests
+	from  time.Duration   // of the stint
+	over  bool
+}
+
+func (p *pace) begin() {
+	if p != nil {
+		p.from = p.mono()
+	}
+}
+
+// rest rests if the stint was long enough.
+func (p *pace) rest() {
+	if p == nil || p.over {
+		return
+	}
+	worked := p.mono() - p.from
+	if worked < snapshotStint {
+		return
+	}
+	if p.over = p.hurry(); p.over {
+		return
+	}
+	t := time.NewTimer(min(snapshotRests*worked, snapshotLongest))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-p.stop:
+		p.over = true
+	}
+	p.from = p.mono()
+}
+
+// counted counts what is read.
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,64 @@
+package group
+
+import (
+	"io"
+	"testing"
+	"time"
+)
+
+// A snapshot rests in proportion to its work, until it has to hurry.
+func TestSnapshotRests(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		begun := time.Now()
+		hurry := false
+		work := time.Duration(0) // time does not pass in a bubble while somebody works
+		stop := make(chan struct{})
+		p := &pace{mono: func() time.Duration { return work + time.Since(begun) }, hurry: func() bool { return hurry }, stop: stop}
+		p.begin()
+		c := chunks{w: io.Discard, pace: p, buf: make([]byte, 0, 16)}
+		for _, step := range []struct {
+			name       string
+			work, want time.Duration
+			hurry      bool
+		}{
+			{name: "a short stint", work: 5 * time.Millisecond},
+			{name: "with what was worked before", work: 5 * time.Millisecond, want: 20 * time.Millisecond},
+			{name: "rest is no work", work: 7 * time.Millisecond},
+			{name: "a stalled disk", work: time.Second, want: snapshotLongest},
+			{name: "in a hurry", work: time.Second, hurry: true},
+			{name: "it stays so", work: time.Second},
+		} {
+			hurry = step.hurry
+			work += step.work
+			from := time.Now()
+			if _, err := c.Write([]byte("0123456789abcdef")); err != nil {
+				t.Fatal(err)
+			}
+			check(t, c.flush())
+			if got := time.Since(from); got != step.want {
+				t.Errorf("%s: rested %s, want %s", step.name, got, step.want)
+			}
+		}
+		// A group that stops waits for nothing.
+		p = &pace{mono: func() time.Duration { return work + time.Since(begun) }, hurry: func() bool { return false }, stop: stop}
+		p.begin()
+		close(stop)
+		work += time.Second
+		from := time.Now()
+		p.rest()
+		if got := time.Since(from); got != 0 {
+			t.Errorf("rested %s though the group stops", got)
+		}
+	})
+}
+
+// The log between two snapshots grows with the state.
+func TestSnapshotDue(t *testing.T) {
+	g := &Group{limits: Limits{SnapshotBytes: 100}}
+	for _, c := range []struct{ size, want int64 }{{0, 100}, {400, 100}, {404, 101}, {1 << 40, 1 << 38}} {
+		g.snapshotSize.Store(c.size)
+		if got := g.snapshotDue(); got != c.want {
+			t.Errorf("after a snapshot of %d bytes: due at %d, want %d", c.size, got, c.want)
+		}
+	}
+}

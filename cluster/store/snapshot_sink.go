@@ -1,0 +1,189 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+const (
+	// snapWriteOut is how much of a snapshot is written before the disk is set to it, and snapSync how much of it may be on its way. One
+	// sync of everything at the end would keep the disk, and with it every commit, for as long as it takes to write hundreds of
+	// megabytes.
+	snapWriteOut = 1 << 20
+	snapSync     = 4 << 20
+)
+
+// Create implements raft.SnapshotStore.
+func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+	if err := s.halt.hold(); err != nil {
+		return nil, err
+	}
+	if version != raft.SnapshotVersionMax {
+		return nil, fmt.Errorf("create a snapshot: it is to be of version %d, want %d", version, raft.SnapshotVersionMax)
+	}
+	k, err := s.create(version, index, term, c, configIndex)
+	if err != nil {
+		return nil, s.fail("create a snapshot", err)
+	}
+	return k, nil
+}
+
+func (s *Snapshots) create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64) (*snapSink, error) {
+	k := &snapSink{s: s, meta: raft.SnapshotMeta{Version: version, Index: index, Term: term, Configuration: c, ConfigurationIndex: configIndex}}
+	for at := time.Now().UnixMilli(); ; at++ { // the clock may have been turned back
+		k.meta.ID = fmt.Sprintf("%d-%d-%d", term, index, at)
+		k.dir = filepath.Join(s.dir, k.meta.ID)
+		if _, err := os.Lstat(k.dir); err == nil {
+			continue
+		}
+		err := os.Mkdir(k.dir+unfinished, 0o700)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return nil, err
+		}
+	}
+	var err error
+	if k.state, err = os.OpenFile(filepath.Join(k.dir+unfinished, snapshotState), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
+		return nil, err
+	}
+	head := snapHead(index, term, configIndex, c)
+	if _, err := k.state.Write(head); err != nil {
+		return nil, errors.Join(err, k.state.Close())
+	}
+	k.sum = crc32.Checksum(head, castagnoli)
+	return k, nil
+}
+
+// snapSink writes one snapshot, in a folder that gets its name when all of it is durable.
+type snapSink struct {
+	s      *Snapshots
+	dir    string // as it will be called
+	meta   raft.SnapshotMeta
+	state  *os.File
+	length int64 // of the state
+	out    int64 // of it, what the disk has been set to
+	sum    uint32
+	closed bool
+}
+
+// ID implements raft.SnapshotSink.
+func (k *snapSink) ID() string { return k.meta.ID }
+
+// Write implements raft.SnapshotSink. It writes through: pieces of 64 KiB and more are what it is meant for.
+func (k *snapSink) Write(p []byte) (int, error) {
+	if err := k.s.halt.hold(); err != nil {
+		return 0, err
+	}
+	n, err := k.state.Write(p)
+	if err != nil {
+		return n, k.s.fail("write a snapshot", err)
+	}
+	k.sum = crc32.Update(k.sum, castagnoli, p)
+	k.length += int64(n)
+	if k.length-k.out >= snapWriteOut {
+		if err := writeOut(k.state, k.out, k.length-k.out); err != nil {
+			return n, k.s.fail("write a snapshot", err)
+		}
+		k.out = k.length
+	}
+	return n, nil
+}
+
+// Close makes the snapshot durable: files, directory and the directory above it. What is older than the newest few goes.
+func (k *snapSink) Close() error {
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	if err := k.s.halt.hold(); err != nil {
+		return errors.Join(err, k.state.Close())
+	}
+	if err := k.finish(); err != nil {
+		return k.s.fail("finish a snapshot", err)
+	}
+	k.s.newest.Store(max(k.s.newest.Load(), k.meta.Index))
+	return nil
+}
+
+func (k *snapSink) finish() error {
+	_, err := k.state.Write(snapFoot(uint64(k.length), k.sum))
+	if err == nil {
+		err = k.state.Sync()
+	}
+	if err := errors.Join(err, k.state.Close()); err != nil {
+		return err
+	}
+	k.meta.Size = snapHeadLen + k.length + snapFootLen
+	b, err := json.Marshal(&k.meta)
+	if err != nil {
+		return err
+	}
+	if err := writeSynced(filepath.Join(k.dir+unfinished, snapshotMeta), b); err != nil {
+		return err
+	}
+	if err := syncDir(k.dir + unfinished); err != nil {
+		return err
+	}
+	if err := os.Rename(k.dir+unfinished, k.dir); err != nil {
+		return err
+	}
+	if err := syncDir(k.s.dir); err != nil {
+		return err
+	}
+	metas, err := k.s.verify()
+	if err != nil {
+		return err
+	}
+	for _, m := range metas[min(len(metas), keepSnapshots):] {
+		if err := os.RemoveAll(filepath.Join(k.s.dir, m.ID)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cancel gives an unfinished snapshot up.
+func (k *snapSink) Cancel() error {
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	err := k.state.Close()
+	if err := k.s.halt.hold(); err != nil {
+		return err
+	}
+	if err := errors.Join(err, os.RemoveAll(k.dir+unfinished)); err != nil {
+		return k.s.fail("drop a snapshot", err)
+	}
+	return nil
+}
+
+func writeSynced(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
