@@ -81,8 +81,9 @@ func Open(dir, label string, cluster store.UUID, addr string, fatal func(error))
 		return nil, err
 	}
 	cfg := group.Config{LocalID: raft.ServerID(id.UUID.String())}
-	logs := group.NewLogCache(n.disk.Log, group.DefaultCacheBytes)
-	n.raft, err = raft.NewRaft(cfg.RaftConfig(), n.machine, logs, n.disk.Stable, snaps, n.trans)
+	n.machine.log = group.NewAhead(n.disk.Log, 0)
+	logs := group.NewLogCache(n.machine.log, group.DefaultCacheBytes)
+	n.raft, err = raft.NewRaft(cfg.RaftConfig(), n.machine, logs, n.machine.log.Stable(n.disk.Stable), snaps, n.machine.log.Transport(n.trans))
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
@@ -151,7 +152,14 @@ func (n *Node) Leads(ctx context.Context) (bool, error) {
 // Apply proposes an entry that enqueues one message, on the node that leads. The returned function waits until it is on the
 // disks of a majority and applied. Apply blocks while as many entries wait as raft takes in at once.
 func (n *Node) Apply(body []byte) (wait func() error) {
-	return n.raft.ApplyLog(raft.Log{Data: entry(body)}, 0).Error
+	f := n.raft.ApplyLog(raft.Log{Data: entry(body)}, 0)
+	return func() error {
+		if err := f.Error(); err != nil {
+			return err
+		}
+		err, _ := f.Response().(error)
+		return err
+	}
 }
 
 // entry is what a group's proposer would write for one message, but for its time.
@@ -170,6 +178,9 @@ func (n *Node) Close() error {
 	var errs []error
 	if n.raft != nil {
 		errs = append(errs, n.raft.Shutdown().Error())
+	}
+	if n.machine.log != nil {
+		n.machine.log.Close()
 	}
 	if n.link != nil {
 		errs = append(errs, n.link.Close())
@@ -190,19 +201,27 @@ func (n *Node) Close() error {
 }
 
 // counter is a state machine that counts entries.
-type counter struct{ n atomic.Uint64 }
+type counter struct {
+	n   atomic.Uint64
+	log *group.Ahead
+}
 
 var _ raft.BatchingFSM = (*counter)(nil)
 
-func (c *counter) Apply(*raft.Log) any { c.n.Add(1); return nil }
+// Apply counts one.
+func (c *counter) Apply(l *raft.Log) any { return c.ApplyBatch([]*raft.Log{l})[0] }
 
+// ApplyBatch counts, when entries are on this node's disk; the response is an error where they never will be.
 func (c *counter) ApplyBatch(logs []*raft.Log) []any {
-	for _, l := range logs {
-		if l.Type == raft.LogCommand {
+	responses := make([]any, len(logs))
+	for i, l := range logs {
+		if err := c.log.Wait(l.Index); err != nil {
+			responses[i] = err
+		} else if l.Type == raft.LogCommand {
 			c.n.Add(1)
 		}
 	}
-	return make([]any, len(logs))
+	return responses
 }
 
 func (c *counter) Snapshot() (raft.FSMSnapshot, error) {

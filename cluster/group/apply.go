@@ -24,6 +24,12 @@ func (m machine) Apply(l *raft.Log) any {
 func (m machine) ApplyBatch(logs []*raft.Log) []any {
 	g := m.g
 	for _, l := range logs {
+		if l.Index > g.ahead.written.Load() {
+			g.flushes.flush() // those who have their answers need not wait for it
+			if err := g.ahead.Wait(l.Index); err != nil {
+				g.fatal(fmt.Errorf("write entry %d of term %d: %w", l.Index, l.Term, err))
+			}
+		}
 		if l.Type == raft.LogCommand && !g.broken.Load() {
 			began := g.clock.Mono()
 			g.apply(l)

@@ -79,7 +79,7 @@ func (c *cluster) start(nd *node) {
 	c.t.Helper()
 	_, nd.trans = raft.NewInmemTransportWithTimeout(nd.addr, 500*time.Millisecond)
 	cfg := Config{
-		LocalID: nd.id, Clock: nd.clock, Logs: nd.logs, Stable: nd.stable, Snapshots: nd.snaps, Transport: nd.trans,
+		LocalID: nd.id, Clock: nd.clock, Logs: sealing{nd.logs}, Stable: nd.stable, Snapshots: nd.snaps, Transport: nd.trans,
 		ClientAddr: func(id raft.ServerID) string { return "client-of-" + string(id) },
 		Fatal:      func(err error) { nd.fatal <- err },
 		Digests: func(ctx context.Context, index uint64) (out []NodeDigest) {

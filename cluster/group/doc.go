@@ -32,6 +32,14 @@
 // Before an entry is proposed it is decoded once as every node will decode it. An operation that the log cannot carry is
 // refused to its sender: committed, it would stop all nodes at every start.
 //
+// # Both disks at once
+//
+// Raft writes an entry to the leader's disk before it sends it. Ahead, between the log cache and the store, takes the leader's
+// own commands at once and has them written by a goroutine of its own, so that they are on their way to the followers
+// meanwhile. Nothing of what raft calls committed on the strength of that is applied here, or told to a follower, before this node's
+// disk has it; its comment says how, and why that is all there is to keep back. One message alone then takes the longer of the
+// leader's and a follower's write and not their sum, and raft's main loop is free to hear of commits while the disk works.
+//
 // # Leases that ride along
 //
 // The dispatcher holds, by queue, a ring of those who can be given messages: subscriptions with free window and pulls.
@@ -118,6 +126,9 @@
 //     goroutine would contend with the apply pass for the state. Futures are watched by one goroutine, for errors only.
 //   - 2026-11: one lock over state and leader memory. The apply pass needs both at every operation; two locks would be taken
 //     together always. The proposer takes it once an entry, doors for a subscription or a read.
+//   - 2026-11: entries go to followers while the leader writes them (Ahead): a message alone took 0.70 of the time it had taken, 2,000 a
+//     second 0.55, on one disk for three nodes. Rejected: to have the leader not count itself until it has written, since raft has
+//     no hook for it and three nodes would then need both followers.
 //   - 2026-11: entries are not recycled. The log cache and a follower's pipeline hold the bytes for an unknown time.
 //   - 2026-11: a pull's empty answer is given after a leader check and writes nothing: polling does not grow the log. A pull
 //     of a queue that does not exist goes through the log, which says so. One whose message expires, or is purged, in the entry

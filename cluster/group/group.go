@@ -26,6 +26,7 @@ type Group struct {
 	clock   Clock
 	raft    *raft.Raft
 	cache   *LogCache
+	ahead   *Ahead
 	metrics *Metrics
 	replay  uint64 // the last index of the log at the start: up to it entries are replayed, not live
 
@@ -130,15 +131,17 @@ func New(cfg Config) (*Group, error) {
 	g.watchers.reset()
 	g.reads.init()
 	g.digests.init()
-	g.cache = NewLogCache(cfg.Logs, g.limits.CacheBytes)
-	last, err := g.cache.LastIndex()
+	last, err := cfg.Logs.LastIndex()
 	if err != nil {
 		return nil, fmt.Errorf("read the log's last index: %w", err)
 	}
 	g.replay = last
+	g.ahead = NewAhead(cfg.Logs, last)
+	g.cache = NewLogCache(g.ahead, g.limits.CacheBytes)
 
-	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, cfg.Stable, cfg.Snapshots, cfg.Transport)
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.ahead.Transport(cfg.Transport))
 	if err != nil {
+		g.ahead.Close()
 		g.st.Close()
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
@@ -280,6 +283,9 @@ func (g *Group) stop(ctx context.Context) error {
 	}
 	if down != nil {
 		err = errors.Join(err, fmt.Errorf("stop raft: %w", down))
+	}
+	if !within(ctx, 0, g.ahead.Close) {
+		return fmt.Errorf("stop group %d: log: %w", g.cfg.Number, ctx.Err())
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

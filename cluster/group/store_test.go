@@ -24,7 +24,37 @@ func (s *slowDisk) StoreLogs(logs []*raft.Log) error {
 	return s.LogStore.StoreLogs(logs)
 }
 
+// Seal has entries sent ahead where the store below does.
+func (s *slowDisk) Seal(logs []*raft.Log) bool {
+	below, ok := s.LogStore.(sealer)
+	return ok && below.Seal(logs)
+}
+
 func (s *slowDisk) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// sealing is a log store that completes entries, as the one with checksums does, so that a leader's go ahead.
+type sealing struct{ raft.LogStore }
+
+var testSeal = []byte("seal")
+
+func (sealing) Seal(logs []*raft.Log) bool {
+	own := true
+	for _, l := range logs {
+		if len(l.Extensions) == 0 {
+			l.Extensions = testSeal
+		} else {
+			own = false
+		}
+	}
+	return own
+}
+
+func (s sealing) StoreLogs(logs []*raft.Log) error {
+	s.Seal(logs)
+	return s.LogStore.StoreLogs(logs)
+}
+
+func (s sealing) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
 // fastBeat answers heartbeats beside raft's main loop, as the network transport does, so that they pass a slow disk.
 type fastBeat struct {

@@ -177,22 +177,19 @@ func (s *Log) missing(index uint64, out *raft.Log) error {
 // StoreLog implements raft.LogStore.
 func (s *Log) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs implements raft.LogStore. It sets Extensions of entries that have none, which are the leader's own new ones.
-func (s *Log) StoreLogs(logs []*raft.Log) error {
-	if len(logs) == 0 {
-		return nil
-	}
-	bytes, fresh := 0, 0
+// Seal gives checksums to entries that have none, which are the leader's own new ones, and says whether none of them had one.
+// It is for who sends entries to followers before StoreLogs has returned.
+func (s *Log) Seal(logs []*raft.Log) (own bool) {
+	fresh := 0
 	for _, l := range logs {
-		bytes += len(l.Data)
 		if len(l.Extensions) == 0 {
 			fresh++
 		}
 	}
-	var sums []byte
-	if fresh > 0 {
-		sums = make([]byte, fresh*sumLen)
+	if fresh == 0 {
+		return false
 	}
+	sums := make([]byte, fresh*sumLen)
 	for _, l := range logs {
 		if len(l.Extensions) == 0 {
 			e := sums[:sumLen:sumLen]
@@ -200,11 +197,26 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 			e[0] = sumVersion
 			binary.BigEndian.PutUint32(e[1:], sum(l))
 			l.Extensions = e
-			continue
 		}
-		if err := Verify(l); err != nil {
-			return s.fail("", &DamageError{File: "an entry on its way to " + s.file, Index: l.Index, What: err.Error()})
+	}
+	return fresh == len(logs)
+}
+
+// StoreLogs implements raft.LogStore. It seals entries that are not.
+func (s *Log) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	if !s.Seal(logs) {
+		for _, l := range logs {
+			if err := Verify(l); err != nil {
+				return s.fail("", &DamageError{File: "an entry on its way to " + s.file, Index: l.Index, What: err.Error()})
+			}
 		}
+	}
+	bytes := 0
+	for _, l := range logs {
+		bytes += len(l.Data)
 	}
 	start := time.Now()
 	s.truncating.Lock()
