@@ -184,8 +184,8 @@ func TestCallsAndAnswers(t *testing.T) {
 			e, err := c.Extend(ctx, aTok, time.Minute)
 			return all(e, err)
 		},
-			wire.TypeExtend, &wire.Extend{Token: aTok, LeaseMillis: 60000}, &wire.Extended{LeaseLeftMillis: 59000, Cancelled: true, At: atOne},
-			all(Extended{Left: 59 * time.Second, Cancelled: true}, nil)},
+			wire.TypeExtend, &wire.Extend{Token: aTok, LeaseMillis: 60000}, &wire.Extended{LeaseLeftMillis: 59000, At: atOne},
+			all(Extended{Left: 59 * time.Second}, nil)},
 		{"release", func(ctx context.Context, c *Client) []any { return all(c.Release(ctx, aTok)) },
 			wire.TypeRelease, &wire.Release{Token: aTok}, &wire.OK{At: atOne}, all(nil)},
 		{"status", func(ctx context.Context, c *Client) []any { s, err := c.ClusterStatus(ctx); return all(s, err) },

@@ -320,8 +320,7 @@ func (c *Client) nackCall(token string, o NackOptions) (*call, *Nacked, error) {
 
 // Extended answers an extension.
 type Extended struct {
-	Left      time.Duration // of the lease, when the server answered
-	Cancelled bool          // the task was cancelled: stop
+	Left time.Duration // of the lease, when the server answered
 }
 
 // Extend makes a lease end d from now (0: the queue's lease length), never beyond the message's timeout.
@@ -338,7 +337,7 @@ func (c *Client) Extend(ctx context.Context, token string, d time.Duration) (Ext
 			if err := raw.Decode(&e); err != nil {
 				return err
 			}
-			out = Extended{Left: time.Duration(e.LeaseLeftMillis) * time.Millisecond, Cancelled: e.Cancelled}
+			out = Extended{Left: time.Duration(e.LeaseLeftMillis) * time.Millisecond}
 			return nil
 		},
 	}, 0)

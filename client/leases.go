@@ -96,7 +96,6 @@ func (c *Client) extendLocked(l *lease) {
 	l.extendAt = 0
 	var sent int64
 	var left time.Duration
-	cancelled := false
 	cl := &call{typ: wire.TypeExtend, size: 128, deadline: l.expires}
 	cl.rebuild = func() any {
 		sent = c.now()
@@ -107,7 +106,7 @@ func (c *Client) extendLocked(l *lease) {
 		if err := raw.Decode(&e); err != nil {
 			return err
 		}
-		left, cancelled = time.Duration(e.LeaseLeftMillis)*time.Millisecond, e.Cancelled
+		left = time.Duration(e.LeaseLeftMillis) * time.Millisecond
 		return nil
 	}
 	cl.notify = func(err error) {
@@ -115,7 +114,7 @@ func (c *Client) extendLocked(l *lease) {
 		var rs []run
 		if l.state != leaseOver && l.lost == nil {
 			switch {
-			case cancelled || errors.Is(err, ErrCancelled):
+			case errors.Is(err, ErrCancelled):
 				c.cancelledLocked(l, &rs)
 			case err == nil:
 				l.expires = max(l.expires, leaseEnd(sent, left))

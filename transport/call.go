@@ -129,7 +129,7 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 		c.ended(k)
 		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at})
 	case wire.TypeExtend:
-		c.appendFrame(wire.TypeExtended, k.tag, &wire.Extended{LeaseLeftMillis: o.Millis, Cancelled: o.Cancelled, At: at})
+		c.appendFrame(wire.TypeExtended, k.tag, &wire.Extended{LeaseLeftMillis: o.Millis, At: at})
 	case wire.TypeTaskCancel:
 		c.appendFrame(wire.TypeTaskCancelled, k.tag, &wire.TaskCancelled{ID: o.ID.String(), Out: o.Count > 0, Duplicate: o.Duplicate, At: at})
 	case wire.TypeTaskReschedule:

@@ -520,12 +520,9 @@ func (d *dec) extend(v *Extend) {
 
 func (d *dec) extended(v *Extended) {
 	*v = Extended{}
-	n := d.open(3)
+	n := d.open(2)
 	if d.req(&n, 1) {
 		v.LeaseLeftMillis = d.int(bits64)
-	}
-	if d.opt(&n, 2) {
-		v.Cancelled = d.optBool()
 	}
 	if d.req(&n, 3) {
 		d.at(&v.At)

@@ -318,9 +318,7 @@ func appendHot(b []byte, body any) ([]byte, bool) {
 		b = appendText(append(b, majorMap|1, 1), v.Token)
 		return optInt(b, p, 2, v.LeaseMillis), true
 	case *Extended:
-		p := len(b)
 		b = appendInt(append(b, majorMap|2, 1), v.LeaseLeftMillis)
-		b = optTrue(b, p, 2, v.Cancelled)
 		return appendAt(append(b, 3), &v.At), true
 	case *Release:
 		return appendText(append(b, majorMap|1, 1), v.Token), true

@@ -56,10 +56,9 @@ type Extend struct {
 	LeaseMillis int64  `cbor:"2,keyasint,omitempty"` // 100 ms–12 h; absent: the queue's
 }
 
-// Extended answers Extend.
+// Extended answers Extend. Where the task was cancelled the extend is refused instead: cancelled.
 type Extended struct {
-	LeaseLeftMillis int64 `cbor:"1,keyasint"`           // may be less than asked for: never beyond the attempt's timeout
-	Cancelled       bool  `cbor:"2,keyasint,omitempty"` // reserved: the task was cancelled, stop; such an extend is refused, cancelled
+	LeaseLeftMillis int64 `cbor:"1,keyasint"` // may be less than asked for: never beyond the attempt's timeout
 	At              At    `cbor:"3,keyasint"`
 }
 

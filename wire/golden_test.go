@@ -99,7 +99,7 @@ func examples() []example {
 		{"nacked, retrying", TypeNacked, 17, &Nacked{DueAt: exampleTime, At: at}},
 		{"nacked, dead", TypeNacked, 18, &Nacked{Dead: true, At: at}},
 		{"extend", TypeExtend, 19, &Extend{Token: exampleToken, LeaseMillis: 60000}},
-		{"extended", TypeExtended, 19, &Extended{LeaseLeftMillis: 60000, Cancelled: true, At: at}},
+		{"extended", TypeExtended, 19, &Extended{LeaseLeftMillis: 60000, At: at}},
 		{"release", TypeRelease, 20, &Release{Token: exampleToken}},
 		{"result_get", TypeResultGet, 21, &ResultGet{Task: TaskRef{Queue: "orders", TaskID: "t-1"}, WaitMillis: 10000}},
 		{"result_is, succeeded", TypeResultIs, 21, &ResultIs{Status: StatusSucceeded, Result: recorded, HasOutput: true, At: at}},

@@ -197,7 +197,7 @@ func newExtend(c *cli) *cobra.Command {
 				return err
 			}
 			if c.asJSON() {
-				return c.json(map[string]any{"lease_left_ms": e.Left.Milliseconds(), "cancelled": e.Cancelled})
+				return c.json(map[string]any{"lease_left_ms": e.Left.Milliseconds()})
 			}
 			fmt.Fprintf(c.stdout, "%s left\n", e.Left)
 			return nil

@@ -267,7 +267,6 @@ func outcomeText(o fsm.Outcome) string {
 	add(o.Field != 0, "field %d", o.Field)
 	add(o.Duplicate, "duplicate")
 	add(o.Dead, "dead")
-	add(o.Cancelled, "cancelled")
 	add(!o.ID.IsZero(), "id %s", shortID(o.ID))
 	add(o.Millis != 0, "millis %d", o.Millis)
 	add(o.Count != 0, "count %d", o.Count)
