@@ -133,7 +133,7 @@ func (s *State) deadRequeue(op *DeadRequeue) {
 	s.deadBatch(op.Request, op.Queue, op.IDs, func(q *queue, slot int32) Outcome { return s.requeue(q, slot, nil) })
 }
 
-// requeueTo is the queue that a dead letter goes back to, or why it cannot.
+// requeueTo is the queue that a dead letter goes back to, nil where it is gone, and why it cannot, whatever its size is.
 func (s *State) requeueTo(q *queue, m *message) (to *queue, o Outcome) {
 	if m.flags&flagMoved == 0 {
 		t, opt := s.tallies.Get(q.slot), &q.meta.options
@@ -159,9 +159,9 @@ func (s *State) requeue(q *queue, slot int32, edit *DeadEdit) (o Outcome) {
 	if m.state == StateLeased {
 		return refuse(FailedPrecondition, FieldOut, 0)
 	}
-	to, o := s.requeueTo(q, &m)
-	if o.Code != OK {
-		return o
+	to, full := s.requeueTo(q, &m)
+	if to == nil {
+		return full
 	}
 	if edit != nil && edit.Fields&EditPriority != 0 {
 		if o = checkOrder(&to.meta.options, &edit.Message); o.Code != OK {
@@ -195,8 +195,11 @@ func (s *State) requeue(q *queue, slot int32, edit *DeadEdit) (o Outcome) {
 	scratch, has := f.appendMeta(scratch)
 	s.meta = scratch
 	size := int64(len(scratch) - n + len(f.body))
-	if o = to.neverFits(size); o.Code != OK {
+	if o = to.neverFits(size); o.Code != OK { // no waiting helps it, as it does where the queue is full
 		return o
+	}
+	if full.Code != OK {
+		return full
 	}
 	if most := to.meta.options.MaxBytes; most != 0 && s.tallies.Get(to.slot).bytes+size > most {
 		return refuse(QueueFull, FieldBytes, most)

@@ -104,19 +104,17 @@ func (m *Model) redrive(name string, id fsm.ID, edit func(*message), due int64) 
 	if edit != nil {
 		edit(y)
 	}
-	priority := fsm.Outcome{}
 	if q.options.Ordering != fsm.OrderUnordered && y.priority != defaultPriority {
-		priority = refuse(fsm.InvalidArgument, fsm.FieldPriority)
+		return refuse(fsm.InvalidArgument, fsm.FieldPriority)
+	}
+	if o := q.never(y.size()); o.Code != fsm.OK {
+		return o
 	}
 	full := q.resultsFull()
 	if x.moved != nil { // it makes no room among the origin's dead letters
 		full = m.full(q)
 	}
-	large := q.large(y.size())
-	if o := q.never(y.size()); o.Code != fsm.OK {
-		large = o
-	}
-	if o := m.first(q.deep(), full, priority, large); o.Code != fsm.OK {
+	if o := m.first(q.deep(), full, q.large(y.size())); o.Code != fsm.OK {
 		if x.moved != nil && o.Code == fsm.QueueFull {
 			m.sometimes("requeue: the origin is full, " + fieldName(o.Field))
 		}
