@@ -12,7 +12,7 @@ func (s *State) Apply(index uint64, data []byte, fx *Effects) error {
 	if index <= s.index {
 		return fmt.Errorf("%w: entry %d is not above the last applied %d", ErrFormat, index, s.index)
 	}
-	if err := s.dec.Check(data); err != nil {
+	if err := s.readAhead(data); err != nil {
 		return fmt.Errorf("entry %d: %w", index, err)
 	}
 	if err := s.dec.Reset(data); err != nil {
@@ -29,6 +29,7 @@ func (s *State) Apply(index uint64, data []byte, fx *Effects) error {
 	s.advance(s.dec.Now(), s.dec.Shift())
 	fx.Index, fx.Time = index, s.now
 	s.dueMoves()
+	s.lookAtAcks()
 	for ; s.dec.Next(); s.opIndex++ {
 		s.applyOp()
 		s.fireBatches()

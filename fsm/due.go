@@ -106,10 +106,13 @@ func (s *State) earliest() (at int64, q *queue, slot int32, kind moveKind, ok bo
 
 // dueMoves makes the moves that are due, at most the format's number of them.
 func (s *State) dueMoves() {
-	for range s.lim.dueMoves {
+	for i := range s.lim.dueMoves {
 		at, q, sl, kind, ok := s.earliest()
 		if !ok || at > s.now {
 			return
+		}
+		if i%aheadDue == 0 && kind != moveLease {
+			s.lookAtDue(q)
 		}
 		slot := s.sides.Get(sl).message
 		switch kind {

@@ -126,6 +126,7 @@ type State struct {
 
 	// scratch
 	scratchFx  Effects
+	ahead      ahead
 	outcome    Outcome
 	dec        Decoder
 	op         opScratch

@@ -319,6 +319,16 @@ func (c *Calendar) At(pos int32) (key int64, slot int32) {
 	return n.key, n.slot
 }
 
+// Ahead appends to slots some whose keys are at most key, about those that come next, until there are so many.
+func (c *Calendar) Ahead(key int64, many int, slots []int32) []int32 {
+	for i := int32(0); i < min(c.near.n, 4*int32(many)) && len(slots) < many; i++ {
+		if n := c.near.node(i); n.key <= key {
+			slots = append(slots, c.seats[n.slot].slot)
+		}
+	}
+	return slots
+}
+
 // First is a position to begin with to go over all slots, −1 where there are none.
 func (c *Calendar) First() int32 {
 	if c.near.n > 0 {

@@ -264,3 +264,28 @@ func BenchmarkCalendar(b *testing.B) {
 		})
 	}
 }
+
+func TestCalendarAhead(t *testing.T) {
+	t.Parallel()
+	var pos Ints
+	c := Calendar{Moved: pos.Set}
+	if got := c.Ahead(1<<40, 10, nil); len(got) != 0 {
+		t.Errorf("an empty calendar has %d ahead", len(got))
+	}
+	for s := range int32(300) {
+		c.Push(int64(s*7919%300), s)
+	}
+	for _, n := range []int{0, 5, 100, 1000} {
+		got := c.Ahead(99, n, []int32{-7})
+		if got[0] != -7 || len(got) > 1+min(n, 100) || n > 0 && len(got) == 1 || n == 1000 && len(got) != 101 {
+			t.Fatalf("%d of 100 asked for: %v", n, got)
+		}
+		seen := map[int32]bool{}
+		for _, s := range got[1:] {
+			if key, _ := c.At(pos.Get(s)); key > 99 || seen[s] {
+				t.Errorf("slot %d has key %d, want one of at most 99 (there before: %t)", s, key, seen[s])
+			}
+			seen[s] = true
+		}
+	}
+}

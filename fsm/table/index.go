@@ -57,6 +57,25 @@ func (x *Index) Find(h uint64, eq func(v int32) bool) (int32, bool) {
 	}
 }
 
+// Peek is some value that may be h's, to look at before it is needed: it asks nobody whether it is.
+func (x *Index) Peek(h uint64) (int32, bool) {
+	if x.live == 0 {
+		return 0, false
+	}
+	f := fold(h)
+	s := x.dir[f>>x.shift].slots
+	mask := uint32(len(s) - 1)
+	for k := f & mask; ; k = (k + 1) & mask {
+		e := s[k&uint32(len(s)-1)]
+		if e.val == 0 {
+			return 0, false
+		}
+		if e.hash == f {
+			return int32(e.val - 1), true
+		}
+	}
+}
+
 // Insert adds v under h. It does not look whether it is there already.
 func (x *Index) Insert(h uint64, v int32) {
 	if v < 0 {

@@ -177,3 +177,30 @@ func BenchmarkIndex(b *testing.B) {
 		}
 	})
 }
+
+func TestIndexPeek(t *testing.T) {
+	t.Parallel()
+	var x Index
+	if v, ok := x.Peek(7); ok {
+		t.Errorf("an empty index shows %d", v)
+	}
+	for v := range int32(10_000) {
+		x.Insert(HashID(1, uint64(v)), v)
+	}
+	for v := range int32(10_000) {
+		h := HashID(1, uint64(v))
+		got, ok := x.Peek(h)
+		if !ok || got != v && fold(HashID(1, uint64(got))) != fold(h) {
+			t.Fatalf("value %d: %d, %t", v, got, ok)
+		}
+	}
+	missed := 0
+	for v := range uint64(10_000) {
+		if _, ok := x.Peek(HashID(2, v)); !ok {
+			missed++
+		}
+	}
+	if missed < 9_000 {
+		t.Errorf("%d of 10,000 that are not there are not found, want nearly all", missed)
+	}
+}
