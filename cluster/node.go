@@ -155,7 +155,7 @@ func (n *Node) startOnDisk(ctx context.Context) (err error) {
 		err error
 	}
 	done := make(chan opened, 1)
-	go func() {
+	go aside(func() {
 		defer func() {
 			// raft panics on a log entry that it cannot read at the start.
 			if p := recover(); p != nil {
@@ -164,7 +164,7 @@ func (n *Node) startOnDisk(ctx context.Context) (err error) {
 		}()
 		g, err := n.openGroup()
 		done <- opened{g, err}
-	}()
+	})
 	var o opened
 	select {
 	case o = <-done:
@@ -245,6 +245,7 @@ func (n *Node) groupConfig(c group.Config) (group.Config, error) {
 	c.Digests = n.digests
 	c.Fatal = n.fatal
 	c.Metrics = n.meters.group
+	c.Aside = aside
 	return n.tapped(c)
 }
 

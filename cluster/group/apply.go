@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/quorate/quorate/fsm"
@@ -23,6 +24,33 @@ func (m machine) Apply(l *raft.Log) any {
 // wakes each connection once.
 func (m machine) ApplyBatch(logs []*raft.Log) []any {
 	g := m.g
+	if g.behind(logs[len(logs)-1].Index) {
+		g.cfg.Aside(func() { g.applyAll(logs) })
+	} else {
+		g.applyAll(logs)
+	}
+	g.flushes.flush()
+	g.kick() // room in flight, credit, releases, a tick
+	for len(g.responses) < len(logs) {
+		g.responses = append(g.responses, nil)
+	}
+	return g.responses[:len(logs)]
+}
+
+// behindBy is how many entries a follower lacks that leaves the CPU to others until it has caught up; behindFor is for how long
+// after its start it does so: where the CPU is never free it is not to stay behind for ever.
+const (
+	behindBy  = 64
+	behindFor = 30 * time.Second
+)
+
+// behind says whether what is committed is far ahead of an entry, here where nobody waits for it.
+func (g *Group) behind(index uint64) bool {
+	return g.cfg.Aside != nil && g.running.Load() && g.raft.State() != raft.Leader &&
+		g.raft.CommitIndex() > index+behindBy && g.clock.Mono() < g.began+behindFor
+}
+
+func (g *Group) applyAll(logs []*raft.Log) {
 	for _, l := range logs {
 		if l.Index > g.ahead.written.Load() {
 			g.flushes.flush() // those who have their answers need not wait for it
@@ -37,12 +65,6 @@ func (m machine) ApplyBatch(logs []*raft.Log) []any {
 		}
 		g.reached(l.Index)
 	}
-	g.flushes.flush()
-	g.kick() // room in flight, credit, releases, a tick
-	for len(g.responses) < len(logs) {
-		g.responses = append(g.responses, nil)
-	}
-	return g.responses[:len(logs)]
 }
 
 // apply applies one entry.

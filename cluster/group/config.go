@@ -61,6 +61,10 @@ type Config struct {
 
 	Metrics *Metrics // nil: none
 
+	// Aside runs f so that it leaves the CPU to others, and returns when f has: for what a follower has to catch up with. It may be
+	// called on any goroutine. Nil: there is no such way.
+	Aside func(f func())
+
 	// Tap, where it is not nil, is shown every entry that was applied, in order and again after a restart, before anybody
 	// is answered. It holds up the group, and keeps nothing of data. For a harness.
 	Tap func(index, term uint64, data []byte)

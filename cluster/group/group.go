@@ -28,7 +28,8 @@ type Group struct {
 	cache   *LogCache
 	ahead   *Ahead
 	metrics *Metrics
-	replay  uint64 // the last index of the log at the start: up to it entries are replayed, not live
+	began   time.Duration // when it was made, on Clock.Mono
+	replay  uint64        // the last index of the log at the start: up to it entries are replayed, not live
 
 	mu           sync.Mutex
 	st           *fsm.State    // guarded by mu, as is the rest of this block
@@ -123,6 +124,7 @@ func New(cfg Config) (*Group, error) {
 		stopProposer: make(chan struct{}),
 	}
 	g.limits.defaults()
+	g.began = g.clock.Mono()
 	g.st = fsm.New(cfg.Number)
 	g.time.clock = cfg.Clock
 	g.dispatch.reset()

@@ -325,3 +325,40 @@ func TestUnreadableEntry(t *testing.T) {
 		c.stop()
 	})
 }
+
+// What a follower that was away has to catch up with it does aside; what serves does nothing so, and nor does what keeps up.
+func TestCatchUpAside(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var mu sync.Mutex
+		aside := map[raft.ServerID]int{}
+		c := newCluster(t, 3, func(cfg *Config) {
+			id := cfg.LocalID
+			cfg.Aside = func(f func()) {
+				mu.Lock()
+				aside[id]++
+				mu.Unlock()
+				f()
+			}
+		})
+		defer c.stop()
+		l := c.leader()
+		away := c.followers()[0]
+		c.halt(away)
+		for i := range 4 * behindBy {
+			l.do(t, enqueue("q", fmt.Sprint(i)))
+		}
+		mu.Lock()
+		if len(aside) != 0 {
+			t.Errorf("%v times aside, want none: nobody was behind", aside)
+		}
+		mu.Unlock()
+		c.start(away)
+		c.until(10*time.Second, "caught up", func() bool { return away.g.Status().Applied >= l.g.Status().Applied })
+		c.agree()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(aside) != 1 || aside[away.g.cfg.LocalID] == 0 {
+			t.Errorf("%v times aside, want some on %s alone", aside, away.g.cfg.LocalID)
+		}
+	})
+}

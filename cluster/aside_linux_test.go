@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"syscall"
+	"testing"
+)
+
+func niceHere(t *testing.T) int {
+	t.Helper()
+	p, err := syscall.Getpriority(syscall.PRIO_PROCESS, 0)
+	if err != nil {
+		t.Error(err)
+	}
+	return threadNice(p)
+}
+
+// Only the thread that works aside is nicer, what it starts is not, and it is gone afterwards.
+func TestAside(t *testing.T) {
+	base := niceHere(t)
+	var thread, within, started int
+	aside(func() {
+		thread, within = syscall.Gettid(), niceHere(t)
+		done := make(chan int)
+		go func() { done <- niceHere(t) }()
+		started = <-done
+	})
+	if want := min(base+asideNice, 19); within != want {
+		t.Errorf("nice %d aside, want %d", within, want)
+	}
+	if started != base {
+		t.Errorf("a goroutine started there runs at nice %d, want %d", started, base)
+	}
+	gone := func() bool { // or its number has been given to another
+		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread)
+		return err != nil || threadNice(p) == base
+	}
+	for tries := 0; !gone(); tries++ { // a thread ends a moment after its goroutine
+		if tries == 1000 {
+			t.Fatalf("thread %d is still there", thread)
+		}
+		aside(func() {}) // takes its time
+	}
+	if n := niceHere(t); n != base {
+		t.Errorf("nice %d afterwards, want %d", n, base)
+	}
+}
