@@ -3,6 +3,7 @@ package cluster
 import (
 	"syscall"
 	"testing"
+	"time"
 )
 
 func niceHere(t *testing.T) int {
@@ -34,11 +35,10 @@ func TestAside(t *testing.T) {
 		p, err := syscall.Getpriority(syscall.PRIO_PROCESS, thread)
 		return err != nil || threadNice(p) == base
 	}
-	for tries := 0; !gone(); tries++ { // a thread ends a moment after its goroutine
-		if tries == 1000 {
+	for deadline := time.Now().Add(30 * time.Second); !gone(); aside(func() {}) { // it ends a moment after its goroutine
+		if time.Now().After(deadline) {
 			t.Fatalf("thread %d is still there", thread)
 		}
-		aside(func() {}) // takes its time
 	}
 	if n := niceHere(t); n != base {
 		t.Errorf("nice %d afterwards, want %d", n, base)
