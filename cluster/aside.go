@@ -15,6 +15,11 @@ func aside(f func()) {
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // and never unlocked
+		if mainThread() {      // which cannot end, and whose priority is shown as the process's
+			defer runtime.UnlockOSThread()
+			aside(f) // on another, since this one is taken
+			return
+		}
 		lowerPriority(asideNice)
 		f()
 	}()

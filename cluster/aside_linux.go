@@ -11,5 +11,7 @@ func lowerPriority(by int) {
 	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, min(threadNice(now)+by, 19)) // without it f only runs as all do
 }
 
+func mainThread() bool { return syscall.Gettid() == syscall.Getpid() }
+
 // threadNice is the nice value of a Getpriority answer, which the kernel turns round to keep it positive.
 func threadNice(answer int) int { return 20 - answer }

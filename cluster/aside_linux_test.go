@@ -25,6 +25,9 @@ func TestAside(t *testing.T) {
 		go func() { done <- niceHere(t) }()
 		started = <-done
 	})
+	if thread == syscall.Getpid() {
+		t.Error("it ran on the main thread")
+	}
 	if want := min(base+asideNice, 19); within != want {
 		t.Errorf("nice %d aside, want %d", within, want)
 	}

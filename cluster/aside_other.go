@@ -3,3 +3,5 @@
 package cluster
 
 func lowerPriority(int) {}
+
+func mainThread() bool { return false }
