@@ -92,7 +92,8 @@ func checkBolt(path string) error {
 // boltStore is an engine on raft-boltdb.
 type boltStore struct {
 	*raftboltdb.BoltStore
-	path string
+	path  string
+	pages boltPages
 }
 
 // size implements engine. The file never shrinks.
@@ -121,7 +122,7 @@ func openBolt(path string) (*boltStore, error) {
 	var d *DamageError
 	switch {
 	case err == nil:
-		return &boltStore{BoltStore: b, path: path}, nil
+		return &boltStore{BoltStore: b, path: path, pages: boltPages{db: boltDB(b)}}, nil
 	case errors.As(err, &d):
 		return nil, err
 	case errors.Is(err, bolterrors.ErrTimeout):
