@@ -32,9 +32,14 @@ func Restore(group uint16, r io.Reader) (*State, error) {
 
 // restorer builds a state record by record; what is in the order of something else than the snapshot's is gathered first.
 type restorer struct {
-	s      *State
-	f      *frameReader
-	ready  []placed // by place
+	s     *State
+	f     *frameReader
+	ready struct { // messages in the order of reading, linked by next
+		list
+		count    int
+		place    uint64 // of the last one
+		disorder bool   // it is not that of places
+	}
 	leased []leased // by lease
 	held   []int32  // messages that are out or retrying: they hold their lanes
 	dead   []int32
@@ -343,7 +348,7 @@ func (rs *restorer) enter(q *queue, slot int32) {
 	}
 	switch m.state {
 	case StateReady:
-		rs.ready = append(rs.ready, placed{m.place, slot})
+		rs.noteReady(slot)
 	case StateLeased:
 		rs.held = append(rs.held, slot)
 		t.leased++
@@ -377,23 +382,72 @@ func (rs *restorer) unique(q *queue, slot int32) bool {
 	return true
 }
 
+// noteReady puts a message behind those that are to be linked.
+func (rs *restorer) noteReady(slot int32) {
+	s, r := rs.s, &rs.ready
+	if r.count == 0 {
+		r.head = slot
+	} else {
+		s.messages.Mut(r.tail).next = slot
+	}
+	place := s.messages.Get(slot).place
+	r.disorder = r.disorder || r.count > 0 && place <= r.place
+	r.tail, r.place = slot, place
+	r.count++
+}
+
+// linkReady links the ready messages by place. That is the order of ids, in which they were read, where nothing was delayed or retried:
+// then it takes no memory.
+func (rs *restorer) linkReady() bool {
+	s, r := rs.s, &rs.ready
+	link := func(slot int32) {
+		m := s.messages.Mut(slot)
+		m.next = none
+		q := s.queues[m.queue]
+		if !s.queueUp(q, slot) {
+			s.pushReady(q, slot)
+		}
+		s.nowReady(q, slot)
+	}
+	bad := func(slot int32) bool {
+		m := s.messages.Get(slot)
+		rs.f.fail("ready message %s has place %d, which is not its own", m.id, m.place)
+		return false
+	}
+	if !r.disorder {
+		for slot, n := r.head, r.count; n > 0; n-- {
+			m := s.messages.Get(slot)
+			if m.place == 0 {
+				return bad(slot)
+			}
+			next := m.next
+			link(slot)
+			slot = next
+		}
+		return true
+	}
+	order := make([]placed, 0, r.count)
+	for slot := r.head; len(order) < r.count; slot = s.messages.Get(slot).next {
+		order = append(order, placed{s.messages.Get(slot).place, slot})
+	}
+	slices.SortFunc(order, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
+	for i, p := range order {
+		if p.place == 0 || i > 0 && order[i-1].place == p.place {
+			return bad(p.slot)
+		}
+		link(p.slot)
+	}
+	return true
+}
+
 // link makes the lists: ready messages by place, leases by position, dead letters by time.
 func (rs *restorer) link() {
 	s, f := rs.s, rs.f
 	rs.hold()
 	rs.keysOut()
 	s.restoring = true
-	slices.SortFunc(rs.ready, func(a, b placed) int { return cmp.Compare(a.place, b.place) })
-	for i, p := range rs.ready {
-		if p.place == 0 || i > 0 && rs.ready[i-1].place == p.place {
-			f.fail("ready message %s has place %d, which is not its own", s.messages.Get(p.slot).id, p.place)
-			return
-		}
-		q := s.queues[s.messages.Get(p.slot).queue]
-		if !s.queueUp(q, p.slot) {
-			s.pushReady(q, p.slot)
-		}
-		s.nowReady(q, p.slot)
+	if !rs.linkReady() {
+		return
 	}
 	s.restoring = false
 	if rs.openKeys(); f.err() != nil {
@@ -421,5 +475,5 @@ func (rs *restorer) link() {
 		s.indexDead(q, slot, false)
 		s.clockFix(clockDead, q)
 	}
-	rs.ready, rs.leased, rs.dead = nil, nil, nil
+	rs.leased, rs.dead = nil, nil
 }
