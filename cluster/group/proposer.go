@@ -7,9 +7,9 @@ import (
 	"github.com/quorate/quorate/fsm"
 )
 
-// propose is the proposer: one goroutine that packs what has arrived into entries. Nothing here waits for more to come:
-// while as many entries are in flight as may be, arrivals pile up and the next entry is larger for it; when none are, an
-// operation goes at once.
+// propose is the proposer: one goroutine that packs what has arrived into entries. No timer waits for more to come: while
+// entries are in flight arrivals pile up and the next entry is larger for it (see room); when none are, an operation goes
+// at once.
 func (g *Group) propose() {
 	defer g.wg.Done()
 	defer close(g.watching)
@@ -45,9 +45,29 @@ type packer struct {
 // keepBuffer is the largest buffer that is kept for the next entry.
 const keepBuffer = 1 << 20
 
+// What has to wait before an entry is proposed while another is in flight: so much of a full one.
+const (
+	fairOps   = 8 // a part of Limits.EntryOps
+	fairBytes = 4 // a part of Limits.EntryBytes
+)
+
+// room says whether an entry may be proposed now. While one is in flight, the next waits until it is worth its writes: every
+// entry costs each node a sync of its disk, which the one in flight is waiting for.
+func (g *Group) room() bool {
+	n := g.inFlight.Load()
+	if n >= int64(g.limits.InFlight) || g.inFlightBytes.Load() >= g.limits.InFlightBytes {
+		return false
+	}
+	if n == 0 {
+		return true
+	}
+	count, bytes := g.intake.size()
+	return count >= g.limits.EntryOps/fairOps || bytes >= int64(g.limits.EntryBytes/fairBytes)
+}
+
 // pack proposes one entry if there is a reason to and room; true: look again.
 func (g *Group) pack() bool {
-	if g.inFlight.Load() >= int64(g.limits.InFlight) || g.inFlightBytes.Load() >= g.limits.InFlightBytes {
+	if !g.room() {
 		return false
 	}
 	pk := &g.packer
