@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/link"
+	"github.com/quorate/quorate/cluster/store"
 )
 
 const (
@@ -29,6 +30,9 @@ const (
 type Config struct {
 	NodeID  string // label, required; 1 to 64 letters, digits, dots, dashes, underscores
 	DataDir string // "": all in memory, one voter, no gossip: quorate dev
+	// LogStore is the sort of log store that the data directory must have, a store.Kind; "": what is there, for a new one the
+	// default. It means nothing in memory.
+	LogStore string
 
 	RaftAddr, RaftAdvertise     string // host:port of the node port, and what others dial, "": the same; required with DataDir
 	GossipAddr, GossipAdvertise string // host:port, TCP and UDP; required with DataDir
@@ -59,6 +63,9 @@ func (c *Config) Validate() error {
 	}
 	if c.BootstrapExpect < 0 || c.BootstrapExpect > maxMembers {
 		return fmt.Errorf("bootstrap_expect is %d: want the number of nodes that make the new cluster, 1 to %d, or 0 to join an existing one", c.BootstrapExpect, maxMembers)
+	}
+	if _, err := store.ParseKind(c.LogStore); err != nil {
+		return fmt.Errorf("raft.log_store: %w", err)
 	}
 	if len(c.Join) > maxJoin {
 		return fmt.Errorf("join has %d addresses: want at most %d", len(c.Join), maxJoin)

@@ -4,7 +4,7 @@
 //	clients ──▶ │ Group 0 (cluster/group): raft, state, proposer, sessions  │
 //	            │    │ log, votes, snapshots      │ entries, votes          │
 //	            │ store.Disk                    link.Link ◀── node port ────┼──▶ other nodes: raft and node RPC
-//	            │ identity.json, raft.db, …     peers.json                  │
+//	            │ identity.json, raft.wal, …    peers.json                  │
 //	            │ tend: found, join, keep one's place; as leader promote ◀──┼──▶ gossip port: who is where, who lives
 //	            └───────────────────────────────────────────────────────────┘
 //

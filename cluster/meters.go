@@ -30,7 +30,8 @@ var (
 	descApplied   = prometheus.NewDesc("quorate_raft_applied_index", "Index of the last entry applied to the state.", nil, nil)
 	descLeader    = prometheus.NewDesc("quorate_raft_leader", "1 while raft on this node leads.", nil, nil)
 	descVoters    = prometheus.NewDesc("quorate_raft_voters", "Voters in the latest configuration.", nil, nil)
-	descLogBytes  = prometheus.NewDesc("quorate_raft_log_store_bytes", "Size of the log's file.", nil, nil)
+	descLogBytes  = prometheus.NewDesc("quorate_raft_log_store_bytes", "What the log takes on disk.", nil, nil)
+	descLogStore  = prometheus.NewDesc("quorate_raft_log_store_info", "1; the label says which log store the node has.", []string{"log_store"}, nil)
 	descDiskFree  = prometheus.NewDesc("quorate_disk_free_bytes", "Space that is left where the data directory is.", nil, nil)
 	descReady     = prometheus.NewDesc("quorate_ready", "1 while this node can serve.", nil, nil)
 	descPeers     = prometheus.NewDesc("quorate_gossip_peers_alive", "Other nodes that gossip sees alive.", nil, nil)
@@ -87,7 +88,7 @@ func (m *meters) stored(entries, bytes int, took time.Duration) {
 
 // Describe implements prometheus.Collector.
 func (m *meters) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descTerm, descLastIndex, descCommit, descApplied, descLeader, descVoters, descLogBytes, descDiskFree, descReady, descPeers} {
+	for _, d := range []*prometheus.Desc{descTerm, descLastIndex, descCommit, descApplied, descLeader, descVoters, descLogBytes, descLogStore, descDiskFree, descReady, descPeers} {
 		ch <- d
 	}
 }
@@ -122,6 +123,7 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	gauge(descVoters, float64(voters))
 	if n.disk != nil {
 		gauge(descLogBytes, float64(n.disk.Bytes()))
+		ch <- prometheus.MustNewConstMetric(descLogStore, prometheus.GaugeValue, 1, string(n.disk.Kind()))
 		if free, err := n.dir.Free(); err == nil {
 			gauge(descDiskFree, float64(free))
 		}

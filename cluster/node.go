@@ -186,7 +186,7 @@ func (n *Node) startOnDisk(ctx context.Context) (err error) {
 		return err
 	}
 	n.log.Info("node started", "uuid", n.self().UUID, "cluster", n.self().Cluster, "incarnation", n.self().Incarnation,
-		"raft", n.link.Addr(), "gossip", n.gossip.addr())
+		"raft", n.link.Addr(), "gossip", n.gossip.addr(), "log_store", n.disk.Kind())
 	return nil
 }
 
@@ -196,7 +196,7 @@ func (n *Node) openGroup() (*group.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.disk, err = store.OpenDisk(n.dir, n.halt, store.LogOptions{Floor: snaps.Newest, Observer: n.meters.stored})
+	n.disk, err = store.OpenDisk(n.dir, n.halt, store.LogOptions{Kind: store.Kind(n.cfg.LogStore), Floor: snaps.Newest, Observer: n.meters.stored})
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clustertest"
 	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/cluster/store"
 )
 
 func TestMain(m *testing.M) {
@@ -303,11 +304,16 @@ func TestAllComeBackOnNewPorts(t *testing.T) {
 // a wiped node takes its place.
 func TestDamagedNodeStops(t *testing.T) {
 	t.Parallel()
-	c := clustertest.Start(t, 3, clustertest.Options{})
-	c.WaitVoters(3)
-	out := (c.Index(c.Leader()) + 1) % 3
-	c.Stop(out)
-	path := filepath.Join(c.Dir(out), "raft.db")
+	for kind, damage := range map[store.Kind]func(t *testing.T, dir string) (file string){store.Bolt: damageBolt, store.WAL: damageWAL} {
+		t.Run(string(kind), func(t *testing.T) {
+			t.Parallel()
+			testDamagedNode(t, kind, damage)
+		})
+	}
+}
+
+func damageBolt(t *testing.T, dir string) string {
+	path := filepath.Join(dir, store.LogFile)
 	b, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -322,6 +328,36 @@ func TestDamagedNodeStops(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return path
+}
+
+func damageWAL(t *testing.T, dir string) string {
+	all, err := filepath.Glob(filepath.Join(dir, store.WALDir, "*.wal"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("segments %v, %v", all, err)
+	}
+	f, err := os.OpenFile(all[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, 80); err != nil { // in the first entry
+		t.Fatal(err)
+	}
+	b[0] ^= 0x20
+	if _, err := f.WriteAt(b, 80); err != nil {
+		t.Fatal(err)
+	}
+	return all[0]
+}
+
+func testDamagedNode(t *testing.T, kind store.Kind, damage func(t *testing.T, dir string) (file string)) {
+	c := clustertest.Start(t, 3, clustertest.Options{Config: func(_ int, c *cluster.Config) { c.LogStore = string(kind) }})
+	c.WaitVoters(3)
+	out := (c.Index(c.Leader()) + 1) % 3
+	c.Stop(out)
+	path := damage(t, c.Dir(out))
 	if err := c.TryStart(out, 3); err == nil || !strings.Contains(err.Error(), path+" is damaged at log index") {
 		t.Fatalf("start on a damaged log: %v", err)
 	}
@@ -367,6 +403,7 @@ func TestStartRefusals(t *testing.T) {
 		{"raft port in use", func(c *cluster.Config) { c.RaftAddr = busy.RaftAddr() }, "address already in use"},
 		{"gossip port in use", func(c *cluster.Config) { c.GossipAddr = busy.GossipAddr() }, "address already in use"},
 		{"data directory in use", func(k *cluster.Config) { k.DataDir = c.Dir(0) }, "in use by another process"},
+		{"no such log store", func(c *cluster.Config) { c.LogStore = "rocks" }, "raft.log_store"},
 		{"listens everywhere, advertises nothing", func(c *cluster.Config) { c.RaftAddr = "0.0.0.0:0" }, "advertised"},
 	} {
 		t.Run(k.name, func(t *testing.T) {
@@ -381,4 +418,24 @@ func TestStartRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestOtherLogStore: a node does not start on a log of another kind than it is told, and names what converts it; told
+// nothing, it takes what is there.
+func TestOtherLogStore(t *testing.T) {
+	t.Parallel()
+	told := string(store.WAL)
+	c := clustertest.Start(t, 1, clustertest.Options{Config: func(_ int, c *cluster.Config) { c.LogStore = told }})
+	c.WaitVoters(1)
+	c.Stop(0)
+	told = string(store.Bolt)
+	err := c.TryStart(0, 1)
+	if !errors.Is(err, store.ErrOtherStore) || !strings.Contains(err.Error(), "quorate log convert --data-dir "+c.Dir(0)+" --to bolt") {
+		t.Fatalf("start with the other log store: %v", err)
+	}
+	told = ""
+	if err := c.TryStart(0, 1); err != nil {
+		t.Fatal(err)
+	}
+	c.WaitVoters(1)
 }

@@ -79,9 +79,11 @@ func audit(t *testing.T, c *proc.Cluster, l *Ledger, queue string) Report {
 
 // Killing any node at any moment loses nothing, invents nothing, records one result a task, and leaves equal states; the
 // longest gap between confirmed enqueues stays under 3 s.
-func TestKillAnyNode(t *testing.T) {
+func TestKillAnyNode(t *testing.T) { withLogStores(t, testKillAnyNode) }
+
+func testKillAnyNode(t *testing.T, args ...string) {
 	rng := draw(t)
-	c := start(t, 3)
+	c := start(t, 3, args...)
 	setup := open(t, c.Addrs()...)
 	if err := setup.CreateQueue(within(t, 10*time.Second), "w3", client.QueueOptions{MaxResultsBytes: 4 << 30}); err != nil {
 		t.Fatal(err)
@@ -119,7 +121,9 @@ func TestKillAnyNode(t *testing.T) {
 }
 
 // Killing all three at once, and stopping all three in order, loses nothing.
-func TestAllNodesDown(t *testing.T) {
+func TestAllNodesDown(t *testing.T) { withLogStores(t, testAllNodesDown) }
+
+func testAllNodesDown(t *testing.T, args ...string) {
 	for _, tc := range []struct {
 		name string
 		down func(t *testing.T, c *proc.Cluster)
@@ -132,7 +136,7 @@ func TestAllNodesDown(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			c := start(t, 3)
+			c := start(t, 3, args...)
 			l := NewLedger()
 			stop := load(t, c, l, "q", 1, 1)
 			eventually(t, 30*time.Second, "enqueues are confirmed", func(context.Context) bool { return l.Confirmed() >= 3000 })

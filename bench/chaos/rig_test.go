@@ -61,6 +61,17 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
+// logStores are the kinds of log store; what goes for the disk goes for each.
+var logStores = []string{"bolt", "wal"}
+
+// withLogStores runs a test with each; args are for the nodes.
+func withLogStores(t *testing.T, f func(t *testing.T, args ...string)) {
+	t.Helper()
+	for _, s := range logStores {
+		t.Run(s, func(t *testing.T) { f(t, "--raft-log-store", s) })
+	}
+}
+
 // start starts n nodes; they are killed when the test ends.
 func start(t *testing.T, n int, args ...string) *proc.Cluster {
 	t.Helper()

@@ -27,6 +27,7 @@ import (
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/cluster/store"
 )
 
 // Patience is how long anything here waits for what it wants to see before it fails the test.
@@ -112,6 +113,8 @@ func (c *Cluster) TryStart(i, expect int) error {
 			r.HeartbeatTimeout, r.ElectionTimeout, r.LeaderLeaseTimeout = election, election, election/2
 		},
 	}
+	// Every other node has the other log store: clusters are mixed, as while one is converted.
+	cfg.LogStore = string(store.Kinds[i%len(store.Kinds)])
 	if !s.moves {
 		cfg.RaftAddr, cfg.GossipAddr = again(s.raft), again(s.gossip)
 	}

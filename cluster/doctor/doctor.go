@@ -110,6 +110,7 @@ func (d *doctor) dataDir() bool {
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		d.say("data_dir", OK, "", "%s does not exist yet: the first start makes it", dir)
+		d.logStore(store.Inspection{})
 		return false
 	case err != nil:
 		d.say("data_dir", Bad, "make it readable for the user that runs the node", "%v", err)
@@ -141,7 +142,29 @@ func (d *doctor) dataDir() bool {
 	default:
 		d.say("identity", OK, "", "node %s of cluster %s, %d starts, running: %v", id.UUID, id.Cluster, id.Incarnation, in.InUse)
 	}
+	if err == nil || in.Identity.HasData {
+		d.logStore(in)
+	}
 	return in.InUse
+}
+
+// logStore says which log store the directory has, and whether it is the one that is asked for.
+func (d *doctor) logStore(in store.Inspection) {
+	dir, told := d.cfg.DataDir, store.Kind(d.cfg.LogStore)
+	if in.Identity.UUID.IsZero() || !in.Identity.HasData {
+		if told == "" {
+			told = store.DefaultKind
+		}
+		d.say("log_store", OK, "", "%s, once there is a log", told)
+		return
+	}
+	have := in.Identity.Kind()
+	if told != "" && told != have && !in.Identity.Cluster.IsZero() {
+		d.say("log_store", Bad, fmt.Sprintf("stop the node and run `quorate log convert --data-dir %s --to %s`, or set raft.log_store to %q", dir, told, have),
+			"the log is a %q one, raft.log_store is %q: the node will not start", have, told)
+		return
+	}
+	d.say("log_store", OK, "", "%s, %d MiB", have, in.LogBytes>>20)
 }
 
 // disk times durable writes where the log is, or will be.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clustertest"
+	"github.com/quorate/quorate/cluster/store"
 )
 
 func find(fs []Finding, check string, level Level, what string) bool {
@@ -40,6 +41,7 @@ func TestExamineBeforeTheStart(t *testing.T) {
 		what   string
 	}{
 		{"fresh", func(*testing.T, *cluster.Config) {}, "data_dir", OK, "does not exist yet"},
+		{"log store of a new directory", func(_ *testing.T, c *cluster.Config) { c.LogStore = "wal" }, "log_store", OK, "wal"},
 		{"disk", func(*testing.T, *cluster.Config) {}, "disk", "", "median"}, // as slow as the machine is
 		{"clock", func(*testing.T, *cluster.Config) {}, "clock", OK, "20"},
 		{"config", func(_ *testing.T, c *cluster.Config) { c.RaftAddr = "x" }, "config", Bad, "host:port"},
@@ -90,6 +92,14 @@ func TestExamineARunningNode(t *testing.T) {
 	if !find(fs, "identity", OK, "running: true") || !find(fs, "ports", OK, "by this node as it seems") || Worst(fs) == Bad {
 		t.Errorf("findings %+v", fs)
 	}
+	if !find(fs, "log_store", OK, string(store.Kinds[0])) {
+		t.Errorf("no word of the log store: %+v", fs)
+	}
+	cfg.LogStore = string(store.Kinds[1])
+	if fs := Examine(context.Background(), cfg); !find(fs, "log_store", Bad, "will not start") {
+		t.Errorf("the other log store: %+v", fs)
+	}
+	cfg.LogStore = ""
 	cfg.NodeID = "n9"
 	if fs := Examine(context.Background(), cfg); !find(fs, "identity", Bad, `belongs to node "n1"`) {
 		t.Errorf("another label: %+v", fs)

@@ -174,7 +174,7 @@ func testMistreatedDirectory(t *testing.T, kind Kind) {
 			if err := kind.remove(d); err != nil {
 				return err
 			}
-			e, err := kind.create(d, id.UUID, testSegment)
+			e, err := kind.create(kind.path(d), id.UUID, testSegment)
 			if err != nil {
 				return err
 			}

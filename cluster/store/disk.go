@@ -34,32 +34,32 @@ func (k Kind) path(dir string) string {
 	return filepath.Join(dir, LogFile)
 }
 
-// create makes an empty log of this kind.
-func (k Kind) create(dir string, id UUID, segment uint64) (engine, error) {
+// create makes an empty log of this kind at path, where there is nothing.
+func (k Kind) create(path string, id UUID, segment uint64) (engine, error) {
 	if k == WAL {
-		return createWAL(k.path(dir), id, segment)
+		return createWAL(path, id, segment)
 	}
-	return openBolt(k.path(dir))
+	return openBolt(path)
 }
 
 // open opens the log of a node, whose entries end at last at least. It is checked first.
-func (k Kind) open(dir string, id UUID, segment, last uint64) (engine, error) {
+func (k Kind) open(path string, id UUID, segment, last uint64) (engine, error) {
 	if k == WAL {
-		return openWAL(k.path(dir), id, segment, last)
+		return openWAL(path, id, segment, last)
 	}
-	if err := checkBolt(k.path(dir)); err != nil {
+	if err := checkBolt(path); err != nil {
 		return nil, err
 	}
-	return openBolt(k.path(dir))
+	return openBolt(path)
 }
 
 // check reads the structure of a log and changes nothing.
-func (k Kind) check(dir string, id UUID, last uint64) error {
+func (k Kind) check(path string, id UUID, last uint64) error {
 	if k == WAL {
-		_, _, err := checkWAL(k.path(dir), id, last)
+		_, _, err := checkWAL(path, id, last)
 		return err
 	}
-	return checkBolt(k.path(dir))
+	return checkBolt(path)
 }
 
 // remove removes a log of this kind, if there is one.
@@ -114,10 +114,10 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	}()
 	var e engine
 	if fresh {
-		e, err = kind.create(d.path, id.UUID, o.segment)
+		e, err = kind.create(kind.path(d.path), id.UUID, o.segment)
 	} else {
 		last, _ := t.marks()
-		e, err = kind.open(d.path, id.UUID, o.segment, last)
+		e, err = kind.open(kind.path(d.path), id.UUID, o.segment, last)
 	}
 	if err != nil {
 		return nil, err

@@ -3,7 +3,8 @@
 //
 //	data_dir/            mode 0700, held by one process (lock)
 //	  identity.json      who this node is; incarnation raised and synced at each start
-//	  raft.db            bbolt: log entries and stable values, each with its checksum
+//	  raft.wal/          the log, where the node's log store is "wal": segments, and the list of them with the stable values
+//	  raft.db            the log, where it is "bolt": one bbolt file with entries and stable values
 //	  raft.tail          where the log ends at least, how often stable values were written at least
 //	  snapshots/ID/      meta.json as raft has it, and state.bin with a header and a footer; ID.tmp until all of it is durable
 //
@@ -13,11 +14,41 @@
 //   - An entry that is missing between the newest snapshot and the end of the log is damage, not absence.
 //   - Whatever went wrong in a write, a sync or a check trips the Halt: the process ends, and no call on any of the stores
 //     returns before that, so that nothing is acknowledged on the strength of a store that has failed once.
-//   - identity.json, raft.db and raft.tail vouch for each other: one of them that is missing, emptied, of another node or put
+//   - identity.json, the log and raft.tail vouch for each other: one of them that is missing, emptied, of another node or put
 //     back from an older copy stops the start.
+//   - A log is read whole before the library that wrote it opens it, and nothing of it is changed before it was found whole:
+//     then a batch that a power cut has torn is wiped, which was never acknowledged.
+//   - There is one log, of the kind that identity.json names. Another one beside it is what a conversion has left, and goes
+//     at the next start.
 //
 // What is not caught: a whole data directory put back from an older copy (the peers refuse its incarnation), and a machine
-// that loses power and damages the newest pages of raft.db in the same moment in a way that leaves a well-formed file.
+// that loses power and in the same moment damages what it had synced last in a way that leaves a well-formed log: the
+// marks in raft.tail are not synced, so they may be behind then.
+//
+// # Two log stores
+//
+// An engine stores entries and stable values; Log and Stable stand on it and trust it with nothing else. Everything above is
+// the same for both, and so are the tests.
+//
+// Bolt is raft-boltdb: a transaction is two syncs and rewrites whole pages. The free list is kept in memory alone, since each
+// commit would write all of it otherwise, for ever after the first compaction; a compaction deletes 128 indexes a
+// transaction. The file never shrinks.
+//
+// WAL appends to segment files of 64 MiB that raft-wal v0.4.2 writes: one write and one sync, on space that was reserved when the
+// segment was begun. Compaction rewrites a short list and removes files. Beginning a segment is two more syncs.
+//
+// Convert copies a stopped node's log from one to the other. The identity's change is the one step at which the node
+// changes over.
+//
+// # Bounds
+//
+// A group takes a snapshot when 128 MiB or 250,000 entries have been applied since the last, and about 64 MiB of entries stay
+// behind it. A log of 64 KiB entries so takes at most 192 MiB and what arrives while a snapshot is written, and on top of it
+//
+//	wal    two segments: one that is nearly all compacted, one that is reserved and nearly empty
+//	bolt   what pages and free runs waste: up to as much again for entries of some hundred bytes, and 16 MiB
+//
+// whatever waits in the state, since no entry is kept for its sake.
 //
 // Decisions
 //
@@ -30,6 +61,20 @@
 //     forgets the last transaction: a vote or an acknowledged entry.
 //   - 2026-11: the marks in raft.tail cost one small write and no sync a transaction. Storing them in bbolt instead would be
 //     a second transaction with two syncs, or a log store of our own.
-//   - 2026-11: a compaction deletes 128 indexes a transaction, since bbolt's only writer is blocked meanwhile; a truncation
+//   - 2026-11: "wal" is the default. @@FIGURES@@
+//   - 2026-11: of raft-wal only the writer of segments is used. Its recovery takes the first frame that it cannot read for the
+//     end of the log and checks the last batch alone, so that a flipped bit loses what was acknowledged; an index block
+//     in a torn batch leaves a segment that takes no entry any more. Its metadata have no checksum, and what fails while it begins a
+//     segment is only logged. Its top package also needs a package that go-metrics has dropped in the version that raft v1.8.0
+//     needs. So list, reading, checks and repair are here.
+//   - 2026-11: stable values are in the list of segments, which is replaced whole: a vote is two syncs, as in bbolt, and there
+//     is no second file to vouch for.
+//   - 2026-11: a segment that was cut by a truncation is sealed, and its reserve given back, instead of written again: a
+//     segment's bytes are written once, so that what a crash leaves of them can be judged.
+//   - 2026-11: a log that ends below the newest snapshot is dropped before the next entry is stored behind a gap. raft does so after
+//     an install, unless the process ends in between; a segment could not take the entry.
+//   - 2026-11: log_store unset takes what is there. A new default must not keep old nodes from starting, and does not convert
+//     them behind their owner's back either.
+//   - 2026-11: a compaction of a bbolt file deletes 128 indexes a transaction, since bbolt's only writer is blocked meanwhile; a truncation
 //     that reaches the log's end is one transaction, since a crash in its middle would leave a hole.
 package store

@@ -18,7 +18,7 @@ const (
 )
 
 // Kinds are all there are, the default first.
-var Kinds = []Kind{Bolt, WAL}
+var Kinds = []Kind{WAL, Bolt}
 
 // DefaultKind is what a data directory gets that has no log yet.
 var DefaultKind = Kinds[0]

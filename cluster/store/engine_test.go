@@ -24,8 +24,8 @@ func TestEngine(t *testing.T) {
 
 func testEngine(t *testing.T, kind Kind) {
 	rng := rand.New(rand.NewPCG(*seed, 7))
-	dir, id := t.TempDir(), NewUUID()
-	e, err := kind.create(dir, id, testSegment)
+	path, id := kind.path(t.TempDir()), NewUUID()
+	e, err := kind.create(path, id, testSegment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func testEngine(t *testing.T, kind Kind) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if e, err = kind.open(dir, id, testSegment, last); err != nil {
+			if e, err = kind.open(path, id, testSegment, last); err != nil {
 				t.Fatal(err)
 			}
 			if f, _ := e.FirstIndex(); kind == WAL && f > first {
@@ -140,7 +140,7 @@ func testEngine(t *testing.T, kind Kind) {
 // TestEngineRefuses: what raft must never ask for is refused and changes nothing.
 func TestEngineRefuses(t *testing.T) {
 	t.Parallel()
-	e, err := WAL.create(t.TempDir(), NewUUID(), testSegment)
+	e, err := WAL.create(WAL.path(t.TempDir()), NewUUID(), testSegment)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestGapBehindASnapshot(t *testing.T) {
 func TestReadsBesideWrites(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, kind Kind) {
-		e, err := kind.create(t.TempDir(), NewUUID(), testSegment)
+		e, err := kind.create(kind.path(t.TempDir()), NewUUID(), testSegment)
 		if err != nil {
 			t.Fatal(err)
 		}

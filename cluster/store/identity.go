@@ -108,6 +108,9 @@ func (id Identity) sum() (string, error) {
 // ErrRemoved is what a node that the cluster has removed meets at its start.
 var ErrRemoved = errors.New("this node was removed from its cluster")
 
+// ErrInUse is a data directory that another process holds.
+var ErrInUse = errors.New("in use by another process")
+
 // Dir is a data directory that this process holds.
 type Dir struct {
 	path string
@@ -152,7 +155,7 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	}()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("data directory %s is in use by another process: give each node its own data_dir", path)
+			return nil, fmt.Errorf("data directory %s is %w: give each node its own data_dir", path, ErrInUse)
 		}
 		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
 	}

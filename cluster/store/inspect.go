@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -12,6 +13,7 @@ import (
 type Inspection struct {
 	Identity Identity // zero when there is none yet
 	InUse    bool     // a process holds it
+	LogBytes int64    // what the log takes on disk
 }
 
 // Inspect looks at a data directory and changes nothing. Unless a process holds it, it also checks the structure of the log
@@ -30,6 +32,7 @@ func Inspect(path string) (in Inspection, err error) {
 	if errors.Is(err, os.ErrNotExist) {
 		return in, nil
 	}
+	in.LogBytes = onDisk(in.Identity.Kind().path(path))
 	if err != nil || in.InUse || in.Identity.Cluster.IsZero() {
 		return in, err
 	}
@@ -41,10 +44,25 @@ func Inspect(path string) (in Inspection, err error) {
 	if err := t.close(); err != nil {
 		return in, err
 	}
-	if err := in.Identity.Kind().check(path, in.Identity.UUID, last); err != nil {
+	if err := in.Identity.Kind().check(in.Identity.Kind().path(path), in.Identity.UUID, last); err != nil {
 		return in, err
 	}
 	s := &Snapshots{dir: filepath.Join(path, snapshotDir)}
 	_, err = s.verify()
 	return in, err
+}
+
+// onDisk is what a file, or the files of a folder, take on disk.
+func onDisk(path string) (n int64) {
+	_ = filepath.WalkDir(path, func(p string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil // it may go at any moment
+		}
+		if f, err := os.Open(p); err == nil {
+			n += allocated(f)
+			f.Close()
+		}
+		return nil
+	})
+	return n
 }

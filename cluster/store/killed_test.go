@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		os.Exit(writer(dir))
 	}
+	if dir := os.Getenv(converterDir); dir != "" {
+		os.Exit(converter(dir))
+	}
 	os.Exit(m.Run())
 }
 

@@ -56,7 +56,7 @@ func reopen(t testing.TB, d *Dir, halt *Halt) *Disk {
 		t.Fatal(err)
 	}
 	last, _ := tl.marks()
-	e, err := k.open(d.path, d.Identity().UUID, testSegment, last)
+	e, err := k.open(k.path(d.path), d.Identity().UUID, testSegment, last)
 	if err != nil {
 		t.Fatal(err)
 	}

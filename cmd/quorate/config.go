@@ -13,6 +13,8 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/spf13/pflag"
+
+	"github.com/quorate/quorate/cluster/store"
 )
 
 // Config is quorate.toml.
@@ -27,6 +29,7 @@ type Config struct {
 	Raft struct {
 		Addr      string `toml:"addr"`
 		Advertise string `toml:"advertise"`
+		LogStore  string `toml:"log_store"`
 	} `toml:"raft"`
 	Gossip struct {
 		Addr            string   `toml:"addr"`
@@ -62,6 +65,7 @@ var settings = []setting{
 	{"client.advertise", "client address to tell others (default: client.addr)", func(c *Config) any { return &c.Client.Advertise }, optionalHostPort},
 	{"raft.addr", "address for the log and for calls between nodes", func(c *Config) any { return &c.Raft.Addr }, hostPort},
 	{"raft.advertise", "raft address to tell others (default: raft.addr)", func(c *Config) any { return &c.Raft.Advertise }, optionalHostPort},
+	{"raft.log_store", fmt.Sprintf("how the log is kept on disk: %q or %q (default: as the data directory has it, a new one gets %q; quorate log convert changes it)", store.Bolt, store.WAL, store.DefaultKind), func(c *Config) any { return &c.Raft.LogStore }, logStore},
 	{"gossip.addr", "address for membership, TCP and UDP", func(c *Config) any { return &c.Gossip.Addr }, hostPort},
 	{"gossip.advertise", "gossip address to tell others (default: gossip.addr)", func(c *Config) any { return &c.Gossip.Advertise }, optionalHostPort},
 	{"gossip.join", "gossip addresses of other nodes", func(c *Config) any { return &c.Gossip.Join }, hostPorts},
@@ -312,6 +316,11 @@ func label(v any) error {
 		}
 	}
 	return nil
+}
+
+func logStore(v any) error {
+	_, err := store.ParseKind(*v.(*string))
+	return err
 }
 
 func hostPort(v any) error {

@@ -76,6 +76,7 @@ func TestConfigurationErrors(t *testing.T) {
 		{"auth does not exist yet", "[auth]\nenabled = true\n", nil, nil, []string{"quorate.toml:2", "auth.enabled", "false"}},
 		{"two listeners on one port", "", []string{"--raft-addr", "127.0.0.1:7340"}, nil, []string{"client.addr", "raft.addr", "port"}},
 		{"expecting others without their addresses", "", []string{"--gossip-bootstrap-expect", "3"}, nil, []string{"gossip.join"}},
+		{"log store", "[raft]\nlog_store = \"rocks\"\n", nil, nil, []string{"quorate.toml:2", "raft.log_store", `"rocks"`, `"bolt"`, `"wal"`}},
 		{"label", "", []string{"--node-id", "a/b"}, nil, []string{"letters"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -61,7 +61,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newDev(c), newServe(c), newEnqueue(c), newWork(c),
 		newLease(c), newAck(c), newNack(c), newExtend(c), newRelease(c),
 		newQueue(c), newDLQ(c), newSchedule(c), newResult(c), newTask(c), newKV(c), newBatch(c), newCluster(c),
-		newConfig(c), newDoctor(c), newBench(c), newFloorNode(c), newVersion(c),
+		newConfig(c), newDoctor(c), newLog(c), newBench(c), newFloorNode(c), newVersion(c),
 	)
 	sayUsage(root)
 	root.SetUsageTemplate(root.UsageTemplate() + durationHelp)

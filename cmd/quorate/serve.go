@@ -67,7 +67,7 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 func (r *resolved) node() cluster.Config {
 	return cluster.Config{
 		NodeID: r.NodeID, DataDir: r.DataDir,
-		RaftAddr: r.Raft.Addr, RaftAdvertise: r.Raft.Advertise,
+		RaftAddr: r.Raft.Addr, RaftAdvertise: r.Raft.Advertise, LogStore: r.Raft.LogStore,
 		GossipAddr: r.Gossip.Addr, GossipAdvertise: r.Gossip.Advertise,
 		Join: r.Gossip.Join, BootstrapExpect: int(r.Gossip.BootstrapExpect),
 		ClientAddr: r.Client.Advertise, MaxMessageBytes: r.Limits.MaxMessageBytes,
