@@ -79,6 +79,7 @@ func (g *Group) apply(l *raft.Log) {
 		g.cfg.Tap(l.Index, l.Term, l.Data)
 	}
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
+	g.logEntries.Add(1)
 	g.time.applied(g.fx.Time, l.Index > g.replay)
 	if f := g.flights.match(l.Data); f != nil {
 		g.settle(f)
@@ -301,6 +302,7 @@ func (m machine) Restore(r io.ReadCloser) error {
 	g.st.Close()
 	g.st = st
 	g.logBytes.Store(0)
+	g.logEntries.Store(0)
 	g.time.applied(st.Time(), g.running.Load())
 	g.reached(st.Index())
 	return nil

@@ -74,24 +74,25 @@ type Config struct {
 
 // Limits bound what a group holds and does at once. Zero values mean the defaults.
 type Limits struct {
-	EntryBytes     int           // an entry closes before the operation that would pass it; default 64 KiB
-	EntryOps       int           // operations of an entry; default 512
-	InFlight       int           // entries proposed and not yet applied; default 8, at most 64
-	InFlightBytes  int64         // their bytes; default 8 MiB, or one request where that alone is larger
-	Queued         int           // proposals that wait to be packed; default 65,536
-	QueuedBytes    int64         // their bytes; default 32 MiB
-	Sessions       int           // attached to this group at once; default 20,000
-	Subscriptions  int           // of all sessions; default 100,000
-	Pulls          int           // leases that wait for a message; default 20,000
-	TaskWaiters    int           // and as many that watch the KV; default 20,000
-	ResultWaiters  int           // calls that wait for a queue's next result; default 5,000
-	Readers        int           // reads that wait for the leader check; default 20,000
-	CacheBytes     int64         // of the log cache; default 32 MiB
-	SnapshotBytes  int64         // of log between two snapshots; default 128 MiB
-	TrailingBytes  int64         // of log kept behind a snapshot, about; default 64 MiB
-	MemoryBytes    int64         // what the state may hold before enqueues are refused (at 85 %); 0: no limit
-	WatchdogAfter  time.Duration // how long a leader may commit nothing of what it proposed; default 10 s
-	TransferWithin time.Duration // how long Stop waits for another leader; default 2 s
+	EntryBytes      int           // an entry closes before the operation that would pass it; default 64 KiB
+	EntryOps        int           // operations of an entry; default 512
+	InFlight        int           // entries proposed and not yet applied; default 8, at most 64
+	InFlightBytes   int64         // their bytes; default 8 MiB, or one request where that alone is larger
+	Queued          int           // proposals that wait to be packed; default 65,536
+	QueuedBytes     int64         // their bytes; default 32 MiB
+	Sessions        int           // attached to this group at once; default 20,000
+	Subscriptions   int           // of all sessions; default 100,000
+	Pulls           int           // leases that wait for a message; default 20,000
+	TaskWaiters     int           // and as many that watch the KV; default 20,000
+	ResultWaiters   int           // calls that wait for a queue's next result; default 5,000
+	Readers         int           // reads that wait for the leader check; default 20,000
+	CacheBytes      int64         // of the log cache; default 32 MiB
+	SnapshotBytes   int64         // of log between two snapshots; default 128 MiB
+	SnapshotEntries int64         // of log between two snapshots, whatever their size; default 250,000
+	TrailingBytes   int64         // of log kept behind a snapshot, about; default 64 MiB
+	MemoryBytes     int64         // what the state may hold before enqueues are refused (at 85 %); 0: no limit
+	WatchdogAfter   time.Duration // how long a leader may commit nothing of what it proposed; default 10 s
+	TransferWithin  time.Duration // how long Stop waits for another leader; default 2 s
 }
 
 // DefaultCacheBytes is what the log cache of a group holds at most where Limits do not say it.
@@ -118,6 +119,7 @@ func (l *Limits) defaults() {
 	set(&l.Readers, 20_000)
 	set(&l.CacheBytes, DefaultCacheBytes)
 	set(&l.SnapshotBytes, 128<<20)
+	set(&l.SnapshotEntries, 250_000)
 	set(&l.TrailingBytes, 64<<20)
 	set(&l.WatchdogAfter, 10*time.Second)
 	set(&l.TransferWithin, 2*time.Second)
@@ -163,7 +165,7 @@ func (c *Config) Validate() error {
 		return fmt.Errorf("group config: Limits.EntryBytes is %d, want %d to %d", l.EntryBytes, 1<<10, 1<<20)
 	case l.EntryOps < 1 || l.EntryOps > 4096:
 		return fmt.Errorf("group config: Limits.EntryOps is %d, want 1 to 4096", l.EntryOps)
-	case l.Queued < 1 || l.QueuedBytes < 1 || l.InFlightBytes < 1 || l.CacheBytes < 1 || l.SnapshotBytes < 1:
+	case l.Queued < 1 || l.QueuedBytes < 1 || l.InFlightBytes < 1 || l.CacheBytes < 1 || l.SnapshotBytes < 1 || l.SnapshotEntries < 1:
 		return errors.New("group config: a limit is negative, want all of them positive")
 	}
 	return nil

@@ -62,10 +62,11 @@ type Group struct {
 	flushes   flushes // the apply goroutine's
 	responses []any   // the apply goroutine's: nils
 
-	applied  atomic.Uint64 // index of the last entry that reached the state machine
-	wanted   atomic.Uint64 // index that the reader goroutine waits for
-	arrived  chan struct{}
-	logBytes atomic.Int64 // applied since the last snapshot
+	applied    atomic.Uint64 // index of the last entry that reached the state machine
+	wanted     atomic.Uint64 // index that the reader goroutine waits for
+	arrived    chan struct{}
+	logBytes   atomic.Int64 // applied since the last snapshot, taken or installed
+	logEntries atomic.Int64 // the same
 	// snapshotSize is how many bytes the last snapshot had that was written or read here.
 	snapshotSize atomic.Int64
 

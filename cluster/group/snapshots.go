@@ -25,12 +25,16 @@ func (g *Group) snapshotDue() int64 {
 	return max(g.limits.SnapshotBytes, g.snapshotSize.Load()/snapshotShare)
 }
 
-// keepSnapshots has raft take a snapshot when the log has grown by snapshotDue, and sets how many entries stay
-// behind it so that they are about Limits.TrailingBytes. One goroutine.
+// entriesDue is the same in entries: Limits.SnapshotEntries, and with a large state in proportion more.
+func (g *Group) entriesDue() int64 {
+	return g.limits.SnapshotEntries * (g.snapshotDue() / g.limits.SnapshotBytes)
+}
+
+// keepSnapshots has raft take a snapshot when the log has grown by snapshotDue or entriesDue (a start reads each entry behind the snapshot, so
+// small ones count too), and sets how many entries stay behind it so that they are about Limits.TrailingBytes. One goroutine.
 func (g *Group) keepSnapshots() {
 	t := time.NewTimer(snapshotLook)
 	defer t.Stop()
-	from := g.applied.Load()
 	for {
 		select {
 		case <-t.C:
@@ -38,10 +42,11 @@ func (g *Group) keepSnapshots() {
 			return
 		}
 		next := snapshotLook
-		if bytes := g.logBytes.Load(); bytes >= g.snapshotDue() && !g.broken.Load() {
-			if to := g.applied.Load(); g.snapshot(bytes, to-min(from, to)) {
+		bytes, entries := g.logBytes.Load(), g.logEntries.Load()
+		if (bytes >= g.snapshotDue() || entries >= g.entriesDue()) && !g.broken.Load() {
+			if g.snapshot(bytes, uint64(entries)) {
 				g.logBytes.Add(-bytes)
-				from = to
+				g.logEntries.Add(-entries)
 			} else {
 				next = snapshotRetry
 			}

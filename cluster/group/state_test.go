@@ -22,14 +22,14 @@ func TestSnapshotRestartAndInstall(t *testing.T) {
 		away := c.followers()[0]
 		c.halt(away)
 		body := string(make([]byte, 4000))
-		write := func() {
-			for i := range 200 {
+		write := func(n int) {
+			for i := range n {
 				l.do(t, enqueue("q", fmt.Sprint(i), body))
 			}
 			pass(time.Second)
 		}
-		write()
-		write()
+		write(200)
+		write(200)
 		first, err := l.g.cache.FirstIndex()
 		check(t, err)
 		if last := l.g.Raft().LastIndex(); first <= 2 || last-first > 250 {
@@ -38,10 +38,17 @@ func TestSnapshotRestartAndInstall(t *testing.T) {
 		c.start(away)
 		c.until(10*time.Second, "caught up by an install", func() bool { return away.g.Status().Applied >= l.g.Status().Applied })
 		c.agree()
-		write()
+		write(100)
+		// What an install has passed over was never in this node's log: it must not make the log's trail longer.
+		first, err = away.g.cache.FirstIndex()
+		check(t, err)
+		if last := away.g.Raft().LastIndex(); last-first > 70 {
+			t.Errorf("the log of the node that was away has %d to %d, want a short one", first, last)
+		}
 		c.halt(l)
 		c.start(l)
 		l = c.leader()
+		write(100)
 		l.do(t, enqueue("q", "after"))
 		c.until(10*time.Second, "all caught up", func() bool {
 			for _, nd := range c.nodes {
@@ -60,6 +67,29 @@ func TestSnapshotRestartAndInstall(t *testing.T) {
 			}
 		}
 		c.agree()
+	})
+}
+
+// Snapshots by entries: small ones, which are few bytes, do not make the log longer than a start should read (C4).
+func TestSnapshotsByEntries(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 1, func(cfg *Config) {
+			cfg.Limits.SnapshotEntries, cfg.Limits.TrailingBytes = 100, 1
+		})
+		defer c.stop()
+		l := c.leader()
+		for i := range 400 {
+			l.do(t, enqueue("q", fmt.Sprint(i)))
+			if i%50 == 0 {
+				pass(time.Second)
+			}
+		}
+		pass(time.Second)
+		first, err := l.g.cache.FirstIndex()
+		check(t, err)
+		if last := l.g.Raft().LastIndex(); last < 400 || last-first > 100+50+trailingLeast {
+			t.Errorf("the log has %d to %d, want a short one", first, last)
+		}
 	})
 }
 
