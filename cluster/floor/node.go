@@ -41,8 +41,8 @@ type Node struct {
 const maxMembers = 9
 
 // Open makes a node in dir, which is empty or does not exist, and opens its port on addr (port 0: a free one). It waits for
-// Found. fatal hears of a failed write, after which nothing is answered any more. Close it.
-func Open(dir, label string, cluster store.UUID, addr string, fatal func(error)) (_ *Node, err error) {
+// Found. kind is its log store, "" the default. fatal hears of a failed write, after which nothing is answered any more. Close it.
+func Open(dir, label string, cluster store.UUID, addr string, kind store.Kind, fatal func(error)) (_ *Node, err error) {
 	if left, err := os.ReadDir(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	} else if len(left) > 0 {
@@ -71,7 +71,7 @@ func Open(dir, label string, cluster store.UUID, addr string, fatal func(error))
 	if err != nil {
 		return nil, err
 	}
-	if n.disk, err = store.OpenDisk(n.dir, n.halt, store.LogOptions{Floor: snaps.Newest}); err != nil {
+	if n.disk, err = store.OpenDisk(n.dir, n.halt, store.LogOptions{Kind: kind, Floor: snaps.Newest}); err != nil {
 		return nil, err
 	}
 	if n.link, err = link.Listen(link.Config{Addr: addr, Self: n.self}); err != nil {

@@ -26,7 +26,7 @@ func TestThreeNodes(t *testing.T) {
 	var members []Member
 	for i := range 3 {
 		label := fmt.Sprintf("n%d", i)
-		n, err := Open(filepath.Join(dir, label), label, cluster, "127.0.0.1:0", func(err error) { t.Errorf("%s: %v", label, err) })
+		n, err := Open(filepath.Join(dir, label), label, cluster, "127.0.0.1:0", store.Kinds[i%2], func(err error) { t.Errorf("%s: %v", label, err) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -104,13 +104,13 @@ func TestOpenRefuses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "something"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, "n1", store.NewUUID(), "127.0.0.1:0", nil); err == nil || !strings.Contains(err.Error(), "want an empty one") {
+	if _, err := Open(dir, "n1", store.NewUUID(), "127.0.0.1:0", "", nil); err == nil || !strings.Contains(err.Error(), "want an empty one") {
 		t.Errorf("a folder with a file in it: %v", err)
 	}
-	if _, err := Open(filepath.Join(dir, "new"), "n 1", store.NewUUID(), "127.0.0.1:none", nil); err == nil {
+	if _, err := Open(filepath.Join(dir, "new"), "n 1", store.NewUUID(), "127.0.0.1:none", "", nil); err == nil {
 		t.Error("an impossible address was taken")
 	}
-	n, err := Open(filepath.Join(dir, "n2"), "n2", store.NewUUID(), "127.0.0.1:0", func(error) {})
+	n, err := Open(filepath.Join(dir, "n2"), "n2", store.NewUUID(), "127.0.0.1:0", "", func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,12 +12,13 @@ import (
 
 	"github.com/quorate/quorate/bench/load"
 	"github.com/quorate/quorate/bench/proc"
+	"github.com/quorate/quorate/cluster/store"
 )
 
 func newBench(c *cli) *cobra.Command {
 	var cfg load.Config
 	var self, repeat int
-	var data string
+	var data, logs string
 	var kill bool
 	cmd := &cobra.Command{
 		Use:   "bench WORKLOAD",
@@ -57,6 +58,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	}
 	f := cmd.Flags()
 	f.IntVar(&self, "self", 0, "start this many nodes for the run, with data on disk, and remove them")
+	f.StringVar(&logs, "log-store", "", fmt.Sprintf("with --self, and floor: the nodes' log store, %s or %s (default %s)", store.Bolt, store.WAL, store.DefaultKind))
 	f.StringVar(&data, "data", "", "with --self: where the nodes' temporary folder is made")
 	f.IntVar(&cfg.Size, "size", 0, fmt.Sprintf("bytes of a body (default %d; delayed: 64)", load.DefaultSize))
 	f.Var(newSpan(&cfg.For, load.DefaultFor), "for", "measured time")
@@ -95,6 +97,13 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 		if self < 0 || self > 9 {
 			return usagef("--self is %d, want 1 to 9 nodes, or 0 to use the cluster at --addr", self)
 		}
+		kind, err := store.ParseKind(logs)
+		if err != nil {
+			return usagef("--log-store: %v", err)
+		}
+		if kind != "" && self == 0 && !floor {
+			return usagef("--log-store is for --self and floor: it is said to nodes that are started for the run")
+		}
 		ctx := cmd.Context()
 		if floor {
 			run := floorRun{Size: cfg.Size, For: cfg.For, WarmUp: cfg.WarmUp}
@@ -110,7 +119,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 			if err := check.Validate(); err != nil {
 				return usagef("%v", err)
 			}
-			res, err := c.benchFloor(ctx, cmp.Or(self, 3), repeat, data, run)
+			res, err := c.benchFloor(ctx, cmp.Or(self, 3), repeat, data, kind, run)
 			if err != nil {
 				return failed(err)
 			}
@@ -121,7 +130,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 			if err != nil {
 				return failed(fmt.Errorf("find this binary: %w", err))
 			}
-			s, err := load.StartSelf(ctx, binary, self, data)
+			s, err := load.StartSelf(ctx, binary, self, data, "--raft-log-store", string(kind))
 			if err != nil {
 				return failed(err)
 			}

@@ -57,17 +57,21 @@ const (
 // newFloorNode is the verb of a node's process. It is not for people.
 func newFloorNode(c *cli) *cobra.Command {
 	return &cobra.Command{
-		Use:    "floor-node DIR LABEL CLUSTER",
+		Use:    "floor-node DIR LABEL CLUSTER LOGSTORE",
 		Short:  "A node of bench floor, which starts it",
 		Hidden: true,
-		Args:   cobra.ExactArgs(3),
+		Args:   cobra.ExactArgs(4),
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
 			id, err := store.ParseUUID(args[2])
 			if err != nil {
 				return usagef("%v", err)
 			}
+			kind, err := store.ParseKind(args[3])
+			if err != nil {
+				return usagef("%v", err)
+			}
 			broken := make(chan error, 1)
-			n, err := floor.Open(args[0], args[1], id, "127.0.0.1:0", func(err error) { broken <- err })
+			n, err := floor.Open(args[0], args[1], id, "127.0.0.1:0", kind, func(err error) { broken <- err })
 			if err != nil {
 				return failed(err)
 			}
@@ -136,7 +140,7 @@ type floorProcess struct {
 }
 
 // startFloorProcess starts one with its folder below dir.
-func startFloorProcess(dir, label string, cluster store.UUID) (_ *floorProcess, err error) {
+func startFloorProcess(dir, label string, cluster store.UUID, logs store.Kind) (_ *floorProcess, err error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find this binary: %w", err)
@@ -147,7 +151,7 @@ func startFloorProcess(dir, label string, cluster store.UUID) (_ *floorProcess, 
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(binary, "floor-node", filepath.Join(dir, label), label, cluster.String())
+	p.cmd = exec.Command(binary, "floor-node", filepath.Join(dir, label), label, cluster.String(), string(logs))
 	p.cmd.Env = append(os.Environ(), "GOMAXPROCS=1") // as the nodes of the other workloads
 	p.cmd.Stderr = log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
@@ -212,7 +216,7 @@ func (p *floorProcess) stop() error {
 
 // benchFloor starts nodes, runs on the one that leads, and removes them. The median of the runs by confirmation latency is
 // returned.
-func (c *cli) benchFloor(ctx context.Context, nodes, repeat int, data string, run floorRun) (_ *load.Result, err error) {
+func (c *cli) benchFloor(ctx context.Context, nodes, repeat int, data string, logs store.Kind, run floorRun) (_ *load.Result, err error) {
 	dir, err := load.TempDir(data)
 	if err != nil {
 		return nil, err
@@ -231,7 +235,7 @@ func (c *cli) benchFloor(ctx context.Context, nodes, repeat int, data string, ru
 	defer cancel()
 	var found floorOrder
 	for i := range nodes {
-		p, err := startFloorProcess(dir, fmt.Sprintf("n%d", i+1), cluster)
+		p, err := startFloorProcess(dir, fmt.Sprintf("n%d", i+1), cluster, logs)
 		if err != nil {
 			return nil, err
 		}

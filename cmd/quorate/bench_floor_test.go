@@ -58,9 +58,10 @@ func TestFloorNodeRefuses(t *testing.T) {
 		args              []string
 		code              int
 	}{
-		{"no cluster", "", "is not a UUID", []string{"DIR", "n1", "x"}, exitUsage},
-		{"no orders but text", "zig", "read an order", []string{"DIR", "n1", cluster}, exitFailed},
-		{"a bad label", "", "node label", []string{"DIR", "n 1", cluster}, exitFailed},
+		{"no cluster", "", "is not a UUID", []string{"DIR", "n1", "x", ""}, exitUsage},
+		{"no orders but text", "zig", "read an order", []string{"DIR", "n1", cluster, "bolt"}, exitFailed},
+		{"no such log store", "", `"rocks"`, []string{"DIR", "n1", cluster, "rocks"}, exitUsage},
+		{"a bad label", "", "node label", []string{"DIR", "n 1", cluster, ""}, exitFailed},
 	} {
 		args := append([]string{"floor-node"}, tc.args...)
 		args[1] = t.TempDir()
