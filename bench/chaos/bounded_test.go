@@ -1,0 +1,119 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/bench/proc"
+	"github.com/quorate/quorate/client"
+)
+
+var throughFlag = flag.Int64("through", 700, "MB of log that TestDiskStaysBounded writes")
+
+// While one old message waits and much passes by it, the log and the snapshots stay within what cluster/store states, and the
+// message is there in the end, also after a restart.
+func TestDiskStaysBounded(t *testing.T) {
+	most := map[string]int64{ // MiB of log; beside what is kept, what is written while a snapshot is
+		"wal":  128 + 64 + 2*64 + 64,
+		"bolt": 128 + 64 + 64 + 16 + 128,
+	}
+	for _, kind := range logStores {
+		t.Run(kind, func(t *testing.T) {
+			c := start(t, 1, "--raft-log-store", kind)
+			n := c.Nodes[0]
+			cl := open(t, c.Addrs()...)
+			if _, err := cl.Enqueue(within(t, 10*time.Second), "old", client.Message{Body: []byte("the old one")}); err != nil {
+				t.Fatal(err)
+			}
+			l := NewLedger()
+			pctx, stopProducers := context.WithCancel(t.Context())
+			producing, consuming := make(chan error, 1), make(chan error, 1)
+			go func() { producing <- l.Produce(pctx, cl, "q", 16<<10, 128) }()
+			cctx, stopConsumer := context.WithCancel(t.Context())
+			consumer := open(t, c.Addrs()...)
+			go func() {
+				consuming <- consumer.Consume(cctx, "q", client.ConsumeOptions{Concurrency: 32, Prefetch: 256, DrainTimeout: 5 * time.Second}, l.Handle)
+			}()
+			var log, snapshots int64
+			eventually(t, 5*time.Minute, "enough has been written", func(ctx context.Context) bool {
+				log = max(log, taken(t, filepath.Join(n.DataDir, "raft.db"))+taken(t, filepath.Join(n.DataDir, "raft.wal")))
+				snapshots = max(snapshots, taken(t, filepath.Join(n.DataDir, "snapshots")))
+				return metric(ctx, t, n, "quorate_raft_log_written_bytes_total") >= float64(*throughFlag)*1e6
+			})
+			stopProducers()
+			if err := <-producing; err != nil {
+				t.Fatal(err)
+			}
+			drained(t, cl, "q")
+			stopConsumer()
+			<-consuming
+			taking := metric(within(t, 10*time.Second), t, n, "quorate_raft_log_store_bytes")
+			t.Logf("%d MB have been written; at most %d MiB of log, %d MiB of snapshots on disk; %.0f MiB of log in the end", *throughFlag, log>>20, snapshots>>20, taking/(1<<20))
+			if log>>20 > most[kind] {
+				t.Errorf("the log took %d MiB, want at most %d", log>>20, most[kind])
+			}
+			if snapshots>>20 > 96 { // three, of a state that holds some messages under way and results
+				t.Errorf("snapshots took %d MiB", snapshots>>20)
+			}
+			if err := n.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := n.WaitReady(within(t, 30*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			got, err := open(t, c.Addrs()...).Queue(within(t, 10*time.Second), "old")
+			if err != nil || got.Pending != 1 {
+				t.Errorf("%+v, %v; want the old message", got, err)
+			}
+		})
+	}
+}
+
+// taken is what the files below path take on disk, in bytes. They come and go.
+func taken(t *testing.T, path string) (n int64) {
+	t.Helper()
+	_ = filepath.WalkDir(path, func(p string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if st, err := os.Lstat(p); err == nil && st.Mode().IsRegular() {
+			n += st.Sys().(*syscall.Stat_t).Blocks * 512
+		}
+		return nil
+	})
+	return n
+}
+
+// metric reads one of a node's metrics without labels, 0 while it does not answer.
+func metric(ctx context.Context, t *testing.T, n *proc.Node, name string) (v float64) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.ClientAddr+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	for s := bufio.NewScanner(res.Body); s.Scan(); {
+		if rest, ok := strings.CutPrefix(s.Text(), name+" "); ok {
+			if _, err := fmt.Sscan(rest, &v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return v
+}
