@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -148,7 +147,7 @@ func copyLog(d *Dir, path string, c *Conversion) (sums logSums, err error) {
 	halt := NewHalt(func(error) {})
 	halt.Release()
 	defer func() { err = plain(err) }()
-	snaps, err := OpenSnapshots(d, halt, hclog.NewNullLogger())
+	snaps, err := OpenSnapshots(d, halt)
 	if err != nil {
 		return sums, err
 	}
