@@ -74,7 +74,7 @@
 //
 // # How it is known that it catches anything
 //
-// plant_test.go lists kinds of lies, several for each guarantee. Each is put into a history told by hand (story_test.go) and,
+// plant_*_test.go list kinds of lies, several for each guarantee. Each is put into a history told by hand (story_test.go) and,
 // at random places, into one that real nodes made (testdata), and must be blamed on the right guarantee.
 //
 // # Decisions (2026-11)
