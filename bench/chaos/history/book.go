@@ -69,6 +69,7 @@ type message struct {
 	pushed    bool   // the result came without a lease
 	told      bool   // an ack was told of a pushed result
 	doneBy    string
+	taken     bool // done when it was handed over, at most once
 	endIndex  uint64
 	endTime   int64
 	reason    string

@@ -413,6 +413,9 @@ func (c *checker) deliveries(es []Event) {
 		if e.Attempt != d.Attempt {
 			c.r.blame("G10", name, "a delivery's attempt is not the log's", d, e)
 		}
+		if m.q.opt.Once && m.seen > 0 {
+			c.r.blame("G6", name, "a message that is delivered at most once came a second time", d)
+		}
 		m.seen++
 	}
 }
@@ -460,8 +463,12 @@ func (c *checker) tally() {
 		case cancelled:
 			n.Cancelled++
 		}
-		if m.seen > 1 {
+		switch {
+		case m.seen > 1:
 			n.Duplicated++
+		case m.taken && m.seen == 0:
+			n.Dropped++
+			c.r.count("handed over, at most once, and never seen by a client")
 		}
 	}
 }

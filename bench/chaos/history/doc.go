@@ -32,7 +32,8 @@
 //	G4   every ack, nack, extension and release gets the outcome that its token deserves, in the log and at the client
 //	G5   acks of one token that succeed have one result; another result is refused with already_exists
 //	G6   a message ends once, and an ack that is repeated enqueues nothing more; linearizable reads see that end, from its
-//	     entry on and not before, with the same bytes
+//	     entry on and not before, with the same bytes; what is delivered at most once is done with its lease, never goes out or
+//	     arrives again, and an ack of it records and enqueues nothing
 //	G7   the queues drain once faults end, and none hands nothing out for longer than Config.Within while a message is ready
 //	G8   a dedup key makes one message a window; duplicates name the first; other content is refused; nothing is forgotten
 //	G9   each lease is the one that the mode demands: priority and place, the head of the queue, the head of the key; an

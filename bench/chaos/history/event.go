@@ -47,13 +47,14 @@ const (
 
 // Notes of marks.
 const (
-	Killed    = "killed"    // a node, named by Node; Leader where it led
-	Frozen    = "frozen"    // the node that led, named by Node, is stopped until another one leads
-	Down      = "down"      // no majority is left alive
-	Up        = "up"        // a majority is about to be started again
-	Heal      = "heal"      // faults have ended; Index is where
-	Drained   = "drained"   // nothing is live any more; Index is where
-	Undrained = "undrained" // the queues did not become empty in time
+	Killed     = "killed"       // a node, named by Node; Leader where it led
+	Frozen     = "frozen"       // the node that led, named by Node, is stopped until another one leads
+	Down       = "down"         // no majority is left alive
+	Up         = "up"           // a majority is about to be started again
+	Heal       = "heal"         // faults have ended; Index is where
+	Drained    = "drained"      // nothing is live any more; Index is where
+	Undrained  = "undrained"    // the queues did not become empty in time
+	AtMostOnce = "at most once" // the queue named by Queue delivers so
 )
 
 // StatusOnly is the note of a read that does not bring the result.
@@ -142,6 +143,7 @@ type Options struct {
 	Mode   string          `json:"mode"` // unordered, fifo or per_key
 	Lease  int64           `json:"lease"`
 	Window int64           `json:"window"`
+	Once   bool            `json:"once,omitempty"` // delivered at most once
 	Retry  fsm.RetryPolicy `json:"retry"`
 }
 

@@ -244,6 +244,10 @@ func (j *judge) lease(e *Effect) {
 		}
 		j.waited(m, e)
 	}
+	if m.q.opt.Once {
+		j.handOver(m, e)
+		return
+	}
 	m.attempts++
 	most := int(m.retry.Attempts())
 	switch {
@@ -274,6 +278,17 @@ func (j *judge) lease(e *Effect) {
 		m.length = m.deadline - (j.time - j.shift)
 	}
 	j.change(m, leased)
+}
+
+// handOver is the lease of a queue that delivers at most once: the message is done with it, and nothing ever brings it back.
+func (j *judge) handOver(m *message, e *Effect) {
+	j.r.count("handed over, at most once")
+	if e.Attempt != 1 {
+		j.blame("G10", m, e, "message %s is delivered at most once, as attempt %d", m.id, e.Attempt)
+	}
+	m.leases++
+	m.attempts, m.token, m.end, m.doneBy, m.taken = 1, e.Token, running, e.Token, true
+	j.finish(m, done)
 }
 
 // waited judges how long a queue handed nothing out while a message lay ready, once faults had ended and workers did nothing but

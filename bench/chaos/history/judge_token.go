@@ -111,6 +111,8 @@ func (j *judge) acked(m *message, e *Effect) {
 // ackAgain judges the repeat of the ack that made a task done.
 func (j *judge) ackAgain(m *message, e *Effect) {
 	switch {
+	case m.taken && e.Result == "" && e.Chained > 0:
+		j.verdict("G6", m, e, "failed_precondition", "it was done when it was delivered, without what the ack carries")
 	case m.told: // of a pushed result: told again, whatever it brings
 		if j.verdict("G5", m, e, "", "its task has a pushed result, which every ack of this lease is told") && !e.Duplicate {
 			j.blame("G5", m, e, "the ack of message %s is not told again that its task has a result", m.id)

@@ -30,6 +30,7 @@ type step struct {
 	status    string
 	dead      bool
 	anyResult bool // a read that does not tell the result
+	once      bool // the queue delivers at most once
 }
 
 // job is a message as its clients know it. What happens unseen (an expiry, a death by it, a lease whose answer was lost)
@@ -40,6 +41,7 @@ type job struct {
 	nacked   bool   // by that token
 	released bool
 	result   string
+	once     bool // it was handed over, at most once
 }
 
 type phase uint8
@@ -82,7 +84,11 @@ func (j job) next(in step) []job {
 			return []job{{phase: live}}
 		}
 	case Lease:
-		if j.phase == live && in.token > j.token {
+		switch {
+		case j.phase != live || in.token <= j.token:
+		case in.once: // it is done, and goes out once
+			return []job{{phase: finished, token: in.token, once: true}}
+		default:
 			return []job{{phase: live, token: in.token}}
 		}
 	case Ack:
@@ -96,6 +102,9 @@ func (j job) next(in step) []job {
 	case Read, Final:
 		switch in.status {
 		case succeeded:
+			if in.once && j.phase == live { // handed over, to a client that never saw it
+				return []job{{phase: finished, once: true}}
+			}
 			if j.phase == finished && (in.anyResult || in.result == j.result) {
 				return []job{j}
 			}
@@ -118,6 +127,10 @@ func (j job) ack(in step, mine bool) []job {
 	switch {
 	case in.class == Refused && in.code == "already_exists":
 		if done && in.result != j.result {
+			return []job{j}
+		}
+	case in.class == Refused && in.code == "failed_precondition": // it carries what would have come too late
+		if j.once {
 			return []job{j}
 		}
 	case in.class == Refused:
@@ -160,6 +173,8 @@ func SecondOpinion(events []Event) *Opinion {
 	calls := map[uint64]*Event{}
 	sent := map[request]bool{}
 	seen := map[string]bool{}
+	once := map[string]bool{}  // queues that deliver at most once
+	taken := map[string]bool{} // their messages
 	add := func(id string, in step, from, to int64) {
 		jobs[id] = append(jobs[id], porcupine.Operation{Input: in, Call: from, Return: to})
 		shown[id] = append(shown[id], fmt.Sprintf("[%d, %d] %+v", from, to, in))
@@ -167,28 +182,33 @@ func SecondOpinion(events []Event) *Opinion {
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
+		case Mark:
+			if e.Note == AtMostOnce {
+				once[e.Queue] = true
+			}
 		case Call:
 			calls[e.Call] = e
 			if e.Op == Push || e.Op == Cancel {
 				left[e.Message] = true
 			}
 		case Deliver:
-			if seen[e.Token] { // a request that was answered again
+			if seen[e.Token] && !once[e.Queue] { // a request that was answered again
 				continue
 			}
 			seen[e.Token] = true
+			taken[e.Message] = once[e.Queue]
 			from := int64(0)
 			if c := calls[e.Call]; c != nil {
 				from = c.At
 			}
-			add(e.Message, step{op: Lease, class: OK, token: e.Token}, from, e.At)
+			add(e.Message, step{op: Lease, class: OK, token: e.Token, once: once[e.Queue]}, from, e.At)
 		case Return:
 			c := calls[e.Call]
 			delete(calls, e.Call)
 			if c == nil {
 				continue
 			}
-			in := step{op: c.Op, class: e.Class, code: e.Code, token: c.Token, result: c.Result, dead: e.Dead}
+			in := step{op: c.Op, class: e.Class, code: e.Code, token: c.Token, result: c.Result, dead: e.Dead, once: once[c.Queue]}
 			to := e.At
 			if e.Class == Unknown {
 				to = math.MaxInt64
@@ -197,7 +217,7 @@ func SecondOpinion(events []Event) *Opinion {
 			case Enqueue:
 				id := request{c.Session, c.Number}
 				if e.Class == OK && !e.Duplicate && !sent[id] {
-					made[e.Message] = true
+					made[e.Message], taken[e.Message] = true, in.once
 					add(e.Message, in, c.At, to)
 				}
 				sent[id] = true
@@ -208,6 +228,7 @@ func SecondOpinion(events []Event) *Opinion {
 				add(messageOf(c.Token), in, c.At, to)
 			case Read, Final:
 				if e.Class == OK {
+					in.once = taken[c.Message]
 					in.status, in.result, in.anyResult = e.Status, e.Result, c.Note == StatusOnly || c.Op == Final
 					add(c.Message, in, c.At, to)
 				}

@@ -42,7 +42,7 @@ var doubts = []plant{
 		return true
 	}},
 	{"a read misses the end", nil, func(p *planter) bool {
-		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == succeeded && !p.left(e.Message) })
+		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == succeeded && !p.left(e.Message) && !p.takenFrom(e.Message) })
 		if e == nil {
 			return false
 		}
@@ -58,11 +58,21 @@ var doubts = []plant{
 		return true
 	}},
 	{"a dead letter is done", nil, func(p *planter) bool {
-		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == wasDead && !p.left(e.Message) })
+		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == wasDead && !p.left(e.Message) && !p.takenFrom(e.Message) })
 		if e == nil {
 			return false
 		}
 		e.Status = succeeded
+		return true
+	}},
+	{"what is delivered at most once arrives twice", nil, func(p *planter) bool {
+		e := p.event(func(e *Event) bool { return e.Kind == Deliver && p.takes(e.Queue) && !p.left(e.Message) })
+		if e == nil {
+			return false
+		}
+		again := *e
+		again.At = p.h.Events[len(p.h.Events)-1].At + 1
+		p.h.Events = append(p.h.Events, again)
 		return true
 	}},
 }

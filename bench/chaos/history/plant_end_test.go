@@ -26,7 +26,9 @@ var endPlants = []plant{
 		return true
 	}},
 	{"a client's second result succeeds", []string{"G5"}, func(p *planter) bool {
-		e := p.event(func(e *Event) bool { return isReturn(e, Ack, Refused) && e.Code == "already_exists" })
+		e := p.event(func(e *Event) bool {
+			return isReturn(e, Ack, Refused) && e.Code == "already_exists" && !p.takenFrom(messageOf(e.Token))
+		})
 		if e == nil {
 			return false
 		}

@@ -6,7 +6,7 @@ import (
 
 // leasePlants are about leases and tokens: G3, G4.
 var leasePlants = []plant{
-	{"a message is leased twice at once", []string{"G3"}, func(p *planter) bool {
+	{"a message is leased twice at once", []string{"G3", "G6"}, func(p *planter) bool {
 		at := p.effect(func(_ int, e *Effect) bool { return granting(e) })
 		if at < 0 {
 			return false

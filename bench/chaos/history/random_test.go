@@ -13,7 +13,7 @@ var storiesFlag = flag.Int("stories", 60, "how many stories TestRandomStories te
 
 // ramble lets random things happen on the queues, about so many.
 func (s *story) ramble(rng *rand.Rand, steps int) {
-	queues := []string{"u", "f", "k"}
+	queues := []string{"u", "f", "k", "o", "p"}
 	var tokens []string
 	token := func() string { // a recent one, be it good or not
 		if len(tokens) == 0 {
@@ -117,7 +117,7 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 
 func (s *story) message(rng *rand.Rand, q, body string) fsm.Message {
 	m := text(body)
-	if q == "u" {
+	if q == "u" || q == "o" {
 		m.Priority = uint8(rng.IntN(10))
 	} else if rng.IntN(3) > 0 {
 		m.Key = []byte{'a' + byte(rng.IntN(3))}
@@ -152,6 +152,8 @@ func TestRandomStories(t *testing.T) {
 			s.queue("u", fsm.OrderUnordered)
 			s.queue("f", fsm.OrderFIFO)
 			s.queue("k", fsm.OrderPerKey)
+			s.onceQueue("o", fsm.OrderUnordered)
+			s.onceQueue("p", fsm.OrderPerKey)
 			s.ramble(rand.New(rand.NewPCG(seed+n, 1)), 400)
 			h := s.history()
 			r := Check(h, Config{MayBeVacuous: true})

@@ -30,6 +30,7 @@ type Counts struct {
 	Unexpected int // delivered or made, though nobody sent it, or with other bytes
 	Duplicated int // messages delivered more than once
 	Recovered  int // unknown, and found in the log
+	Dropped    int // delivered at most once, and never seen: allowed
 	Delivered  int
 	Done       int
 	Dead       int
@@ -141,8 +142,8 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		}
 		fmt.Fprintf(&b, "%-10s enqueued %d (confirmed %d, refused %d, unknown %d of which absent %d), delivered %d; done %d, dead %d, cancelled %d\n",
 			name, m.Enqueued, m.Confirmed, m.Refused, m.Unknown, m.Absent, m.Delivered, m.Done, m.Dead, m.Cancelled)
-		fmt.Fprintf(&b, "           lost %d, unexpected %d, duplicated %d, recovered %d; violations %d",
-			m.Lost, m.Unexpected, m.Duplicated, m.Recovered, m.Broken)
+		fmt.Fprintf(&b, "           lost %d, unexpected %d, duplicated %d, recovered %d, dropped on the way %d; violations %d",
+			m.Lost, m.Unexpected, m.Duplicated, m.Recovered, m.Dropped, m.Broken)
 		for _, g := range slices.Sorted(maps.Keys(m.By)) {
 			fmt.Fprintf(&b, ", %s %d", g, m.By[g])
 		}

@@ -90,6 +90,14 @@ func (s *story) queue(name string, o fsm.Ordering) {
 	}})
 }
 
+// onceQueue makes a queue that delivers at most once.
+func (s *story) onceQueue(name string, o fsm.Ordering) {
+	s.event(Event{Kind: Mark, Note: AtMostOnce, Queue: name})
+	s.apply(&fsm.CreateQueue{Name: []byte(name), Options: fsm.QueueOptions{
+		Ordering: o, Delivery: fsm.DeliverAtMostOnce, DedupWindowMillis: 2000, Retry: fsm.RetryPolicy{Kind: fsm.RetryFixed, InitialMillis: 100, MaxAttempts: 3},
+	}})
+}
+
 func (s *story) request() fsm.Request {
 	s.number++
 	return fsm.Request{Session: s.session, Number: s.number, Low: 1}
@@ -141,9 +149,18 @@ func dedup(body, key string) fsm.Message {
 // lease pulls up to most messages and returns their tokens.
 func (s *story) lease(queue string, most int32) (tokens []string) {
 	s.t.Helper()
-	r := s.request()
+	return s.pull(queue, most, s.request(), true)
+}
+
+// pull leases under a request id; answered: the answer comes back.
+func (s *story) pull(queue string, most int32, r fsm.Request, answered bool) (tokens []string) {
+	s.t.Helper()
 	call := s.call(Event{Op: Lease, Queue: queue, Session: r.Session.String(), Number: r.Number})
 	o := s.apply(&fsm.Lease{Request: r, Queue: []byte(queue), Consumer: fsm.Consumer{Session: s.session}, Max: most, Worker: []byte("w")})
+	if !answered {
+		s.event(Event{Kind: Return, Call: call, Op: Lease, Class: Unknown})
+		return nil
+	}
 	for _, l := range s.fx.Leases {
 		var d fsm.Delivery
 		s.st.Deliver(l, &d)
@@ -397,6 +414,7 @@ func wholeStory(t *testing.T) *History {
 		s.mark(Heal)
 		s.ack(s.take(q), "c done")
 	}
+	s.atMostOnce()
 	s.enqueue("u", text("first of a chain"))
 	tok = s.take("u")
 	s.ackThen(tok, "first done", "u", "second of a chain")

@@ -204,6 +204,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		e.Op, e.Queue, e.Note = Queue, string(op.Name), strange(&options)
 		e.Options = &Options{
 			Mode: modes[options.Ordering], Lease: options.LeaseMillis, Window: options.DedupWindowMillis, Retry: options.Retry,
+			Once: options.Delivery == fsm.DeliverAtMostOnce,
 		}
 	case *fsm.Enqueue:
 		for i := range op.Messages {
@@ -249,7 +250,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 // strange names options that are not judged, "" where all that is set is.
 func strange(o *fsm.QueueOptions) string {
 	plain := fsm.QueueOptions{
-		Ordering: o.Ordering, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
+		Ordering: o.Ordering, Delivery: o.Delivery, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
 		// What these limit is never reached, or the refusal is taken as it is.
 		MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis, DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes,
@@ -258,7 +259,7 @@ func strange(o *fsm.QueueOptions) string {
 	if reflect.DeepEqual(&plain, o) {
 		return ""
 	}
-	return "options beyond ordering, lease, retry, dedup, depth and bytes"
+	return "options beyond ordering, delivery, lease, retry, dedup, depth and bytes"
 }
 
 // made follows the ids that an entry gives out, which are numbered from 0: an ack's outcome does not tell those of the
