@@ -50,6 +50,8 @@ type message struct {
 	due      int64 // T; scheduled and retrying
 	expires  int64 // T; 0: never
 	timeout  int64
+	ttl      int64
+	key      string
 	retry    fsm.RetryPolicy
 	attempts int // that cost one
 	free     int // free returns in a row
@@ -75,6 +77,10 @@ type message struct {
 	reason    string
 	lastWord  string // error of the last failed attempt, where the contract fixes it
 
+	redrives int
+	next     *message // what it was made into when it was requeued
+	gone     uint64   // index where a dead letter was requeued or deleted
+
 	eligible int64 // T from which a worker could have had it
 	leases   int
 	seen     int // deliveries that clients saw
@@ -89,6 +95,7 @@ type queue struct {
 	ready [10]placeHeap // by priority
 	lanes map[string]*lane
 	dedup map[string]first
+	dead  map[*message]bool // its dead letters
 
 	leasedAt int64 // T of the last lease
 }

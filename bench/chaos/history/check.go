@@ -184,6 +184,8 @@ func (c *checker) modeOf(e *Event) string {
 	return ""
 }
 
+func (op *operation) isDuplicate() bool { return op.ret != nil && op.ret.Duplicate }
+
 func (op *operation) class() Class {
 	if op.ret == nil {
 		return Unknown // it never came back
@@ -218,8 +220,10 @@ func (c *checker) operation(op *operation) {
 		c.lease(op)
 	case Ack, Nack, Extend, Release:
 		c.token(op)
-	case Push, Cancel:
+	case Push, Cancel, Delete, Purge:
 		c.byID(op)
+	case Requeue:
+		c.requeue(op)
 	case Read:
 		c.read(op)
 	}
@@ -371,8 +375,31 @@ func (c *checker) byID(op *operation) {
 	fx := c.applied(op)
 	switch op.class() {
 	case OK:
-		if len(fx) == 0 || fx[0].Code != "" || fx[0].Duplicate != op.ret.Duplicate || !at(fx, op.ret.Index) {
+		if len(fx) == 0 || fx[0].Code != "" || fx[0].Duplicate != op.ret.Duplicate || fx[0].Count != op.ret.Count || !at(fx, op.ret.Index) {
 			c.blame("G14", op, "the answer is success, and the log did nothing of the kind in that entry", first1(fx)...)
+		}
+	case Refused:
+		c.refused(op, fx)
+	case Unknown:
+		if len(fx) == 0 {
+			c.r.count("unknown found absent")
+		} else {
+			c.r.count("unknown found applied")
+		}
+	}
+}
+
+// requeue compares what a client was told of a dead letter that it brought back.
+func (c *checker) requeue(op *operation) {
+	fx := c.applied(op)
+	switch op.class() {
+	case OK:
+		switch {
+		case len(fx) == 0:
+			c.r.mode(op.mode).Lost++
+			c.blame("G1", op, "the requeue was confirmed, and the log has nothing of it")
+		case fx[0].Code != "" || fx[0].Made != op.ret.Message || !at(fx, op.ret.Index):
+			c.blame("G11", op, "the answer is not what the log did", fx[0])
 		}
 	case Refused:
 		c.refused(op, fx)
@@ -459,7 +486,14 @@ func (c *checker) tally() {
 		case done:
 			n.Done++
 		case dead:
-			n.Dead++
+			switch {
+			case m.next != nil:
+				n.Redriven++
+			case m.gone != 0:
+				n.Deleted++
+			default:
+				n.Dead++
+			}
 		case cancelled:
 			n.Cancelled++
 		}

@@ -26,6 +26,18 @@ func (m *message) ending(index uint64) (status, result string) {
 	return succeeded, ""
 }
 
+// nameless says whether a redriven message need not be found by an id of before: what is left of one that has ended without a result
+// bears its last id alone, and the ids between its first and its last name nothing.
+func (m *message) nameless(first *message) bool {
+	return m != first && m.ended() && m.state != dead && !m.hasResult || first.redrives > 0 && first.next != nil ||
+		m.gone != 0 && m.carried(first)
+}
+
+// carried says whether a message's result came before it was requeued: it is found by the task's id, and need not be by the last one.
+func (m *message) carried(first *message) bool {
+	return m == first && m.redrives > 0 && m.hasResult && m.resultAt <= m.created
+}
+
 // read compares what a linearizable read of a task's end saw with the log up to where it read (G6, G14).
 func (c *checker) read(op *operation) {
 	m := c.j.all[op.call.Message]
@@ -39,10 +51,16 @@ func (c *checker) read(op *operation) {
 		}
 		return
 	}
+	first := m
+	m = m.asOf(index)
 	if op.class() == Refused {
-		if op.ret.Code == "not_found" && !c.j.forgottenBy(m, c.j.timeAt(index)) {
+		if op.ret.Code == "not_found" && !c.j.forgottenBy(m, c.j.timeAt(index)) && !m.deletedBy(index) && !m.nameless(first) {
 			c.blame("G1", op, fmt.Sprintf("the task of message %s is not found in entry %d; it was enqueued in entry %d and is to be remembered", m.id, index, m.created))
 		}
+		return
+	}
+	if m.deletedBy(index) {
+		c.blame("G6", op, fmt.Sprintf("a task was read in entry %d whose dead letter was deleted in entry %d", index, m.gone))
 		return
 	}
 	status, result := m.ending(index)
@@ -50,7 +68,7 @@ func (c *checker) read(op *operation) {
 		c.blame("G6", op, fmt.Sprintf("read as %q in entry %d, where the log has it as %q (ended in entry %d)", op.ret.Status, index, status, m.endIndex))
 		return
 	}
-	if status == succeeded && op.call.Note != StatusOnly && op.ret.Result != result {
+	if status == succeeded && op.call.Note != StatusOnly && op.ret.Result != result && (op.ret.Result != "" || !m.carried(first)) {
 		c.blame("G6", op, fmt.Sprintf("the result read in entry %d is not the one that was recorded, %s", index, result))
 	}
 	if status == "" {
@@ -71,13 +89,17 @@ func (c *checker) finals() {
 		}
 	}
 	for _, op := range c.ops {
-		if op.call.Op == Enqueue && op.class() == OK && !op.ret.Duplicate && !read[op.ret.Message] {
+		if (op.call.Op == Enqueue && !op.isDuplicate() || op.call.Op == Requeue) && op.class() == OK && !read[op.ret.Message] {
 			c.r.mode(op.mode).Lost++
 			c.blame("G1", op, "the message was confirmed, and nobody could read at the end what became of it")
 		}
 	}
 	for _, op := range reads {
 		m := c.j.all[op.call.Message]
+		first := m
+		if m != nil {
+			m = m.now()
+		}
 		switch {
 		case m == nil:
 			if op.class() == OK {
@@ -89,7 +111,7 @@ func (c *checker) finals() {
 			}
 			continue
 		case op.class() == Refused:
-			if !c.j.forgotten(m) {
+			if !c.j.forgotten(m) && !m.deletedBy(^uint64(0)) && !m.nameless(first) {
 				c.r.mode(op.mode).Lost++
 				c.blame("G1", op, fmt.Sprintf("message %s of entry %d is gone; the log has it as %s since entry %d", m.id, m.created, m.state, m.endIndex))
 			}
@@ -97,6 +119,9 @@ func (c *checker) finals() {
 		}
 		want, _ := m.ending(^uint64(0))
 		switch {
+		case m.deletedBy(^uint64(0)):
+			c.blame("G6", op, fmt.Sprintf("message %s stands as %q at the end, and was deleted in entry %d", m.id, op.ret.Status, m.gone))
+			continue
 		case op.ret.Status != want && want == "":
 			c.blame("G6", op, fmt.Sprintf("message %s stands as %q at the end; the log has not ended it", m.id, op.ret.Status))
 		case op.ret.Status != want:

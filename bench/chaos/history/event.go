@@ -20,7 +20,10 @@ const (
 	Release Op = "release"
 	Push    Op = "push" // of a result without a lease
 	Cancel  Op = "cancel"
-	Read    Op = "read" // of a task's result, while things go on; linearizable
+	Requeue Op = "requeue" // of a dead letter
+	Delete  Op = "delete"  // of a dead letter
+	Purge   Op = "purge"   // of a queue's dead letters
+	Read    Op = "read"    // of a task's result, while things go on; linearizable
 	Final   Op = "final"
 )
 
@@ -87,7 +90,7 @@ type Event struct {
 	Index uint64 `json:"i,omitempty"` // that the answer bore; of a refusal 0 where it never reached the log
 	Time  int64  `json:"T,omitempty"` // log time that the answer bore
 
-	Message   string `json:"m,omitempty"`
+	Message   string `json:"m,omitempty"` // return of a requeue: the new one
 	Token     string `json:"tok,omitempty"`
 	Attempt   int    `json:"try,omitempty"`
 	Body      string `json:"b,omitempty"`   // Sum of it; of an ack: of the message that it enqueues
@@ -95,6 +98,7 @@ type Event struct {
 	Duplicate bool   `json:"dup,omitempty"` // as the answer said
 	Dead      bool   `json:"dead,omitempty"`
 	Millis    int64  `json:"ms,omitempty"`     // nack: when it is due again; extend: what is left
+	Count     int64  `json:"count,omitempty"`  // purge: how many it took
 	Status    string `json:"st,omitempty"`     // read, final: where the task stands; "" for not yet
 	Reason    string `json:"reason,omitempty"` // of a dead letter
 	Node      string `json:"node,omitempty"`
@@ -120,6 +124,8 @@ type Effect struct {
 	Dead      bool   `json:"dead,omitempty"`
 	Millis    int64  `json:"ms,omitempty"` // nack: when it is due again; extend: what is left
 	Note      string `json:"note,omitempty"`
+	Made      string `json:"made,omitempty"`  // requeue: the new id
+	Count     int64  `json:"count,omitempty"` // purge: how many it took
 
 	Body      string           `json:"b,omitempty"`
 	Result    string           `json:"r,omitempty"` // "" for an ack without one

@@ -282,6 +282,7 @@ func (j *judge) finish(m *message, s state) {
 
 func (j *judge) die(m *message, reason string) {
 	m.reason = reason
+	m.q.dead[m] = true
 	j.finish(m, dead)
 	switch reason {
 	case "max_attempts":

@@ -43,6 +43,12 @@ func (j *judge) operate(e *Effect) {
 		j.push(e)
 	case Cancel:
 		j.cancel(e)
+	case Requeue:
+		j.requeue(e)
+	case Delete:
+		j.deleteDead(e)
+	case Purge:
+		j.purgeDead(e)
 	case End:
 		if m := j.all[e.Message]; m == nil {
 			j.blame("G6", nil, e, "message %s ends, which was never enqueued", e.Message)
@@ -62,7 +68,7 @@ func (j *judge) makeQueue(e *Effect) {
 	if e.Note != "" {
 		j.blame("judge", nil, e, "queue %s has what this checker does not judge: %s", e.Queue, e.Note)
 	}
-	q := &queue{name: e.Queue, opt: *e.Options, lanes: map[string]*lane{}, dedup: map[string]first{}}
+	q := &queue{name: e.Queue, opt: *e.Options, lanes: map[string]*lane{}, dedup: map[string]first{}, dead: map[*message]bool{}}
 	j.queues[e.Queue] = q
 	j.r.mode(q.opt.Mode)
 }
@@ -80,7 +86,7 @@ func (j *judge) repeated(e *Effect) bool {
 		return false
 	}
 	j.r.count("request answered again")
-	if before.Code != e.Code || before.Message != e.Message || before.Duplicate != e.Duplicate {
+	if before.Code != e.Code || before.Message != e.Message || before.Made != e.Made || before.Count != e.Count || before.Duplicate != e.Duplicate {
 		j.r.blame("G11", j.mode(e.Queue), "a request id has two answers", &before, e)
 	}
 	return true
@@ -172,7 +178,7 @@ func (j *judge) create(q *queue, e *Effect) *message {
 	}
 	m := &message{
 		id: e.Message, q: q, lane: q.lane(e.Key), priority: e.Priority, body: e.Body, created: j.index,
-		by: request{e.Session, e.Number}, timeout: e.Timeout, retry: q.opt.Retry,
+		by: request{e.Session, e.Number}, timeout: e.Timeout, ttl: e.TTL, key: e.Key, retry: q.opt.Retry,
 	}
 	if e.Retry != nil {
 		m.retry = *e.Retry
@@ -306,15 +312,27 @@ func (j *judge) waited(m *message, e *Effect) {
 	}
 }
 
+// task is the message that an id names now.
+func (j *judge) task(id string) *message {
+	if m := j.all[id]; m != nil {
+		return m.now()
+	}
+	return nil
+}
+
 func (j *judge) push(e *Effect) {
 	if j.repeated(e) {
 		return
 	}
-	m := j.all[e.Message]
-	if m == nil || j.forgotten(m) {
+	m := j.task(e.Message)
+	if m == nil || j.forgotten(m) || e.Code == "not_found" && m.nameless(j.all[e.Message]) {
 		return // a task that is not known: not a message's
 	}
 	switch {
+	case m.gone != 0: // deleted: as if the task had never been
+		if e.Code == "" && !m.hasResult {
+			m.result, m.hasResult, m.resultAt = e.Result, true, j.index
+		}
 	case m.state == cancelled:
 		j.verdict("G6", m, e, "cancelled", "the task was cancelled")
 	case m.hasResult || m.state == done:
@@ -343,8 +361,8 @@ func (j *judge) cancel(e *Effect) {
 	if j.repeated(e) {
 		return
 	}
-	m := j.all[e.Message]
-	if m == nil || j.forgotten(m) {
+	m := j.task(e.Message)
+	if m == nil || j.forgotten(m) || m.gone != 0 || e.Code == "not_found" && m.nameless(j.all[e.Message]) {
 		return
 	}
 	switch {

@@ -27,6 +27,8 @@ func (j *judge) standing(m *message, e *Effect) (code, why string, decided bool)
 		return "not_found", "the message was never enqueued", true
 	case m.token != e.Token:
 		return "lease_lost", "the last token is " + m.token, true
+	case m.gone != 0:
+		return "not_found", "it was a dead letter, and was requeued or deleted", true
 	case m.out, m.state == cancelled:
 		return "cancelled", "its task was cancelled", true
 	}
@@ -38,6 +40,10 @@ func (j *judge) standing(m *message, e *Effect) (code, why string, decided bool)
 func (j *judge) tokenOf(e *Effect) *message {
 	m := j.named(e.Token)
 	if j.forgotten(m) && e.Code == "not_found" {
+		return nil
+	}
+	if m != nil && m.gone != 0 && (e.Code == "not_found" || e.Code == "lease_lost") {
+		j.r.count("token of a dead letter that is gone refused")
 		return nil
 	}
 	code, why, decided := j.standing(m, e)

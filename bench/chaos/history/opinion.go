@@ -173,8 +173,10 @@ func SecondOpinion(events []Event) *Opinion {
 	calls := map[uint64]*Event{}
 	sent := map[request]bool{}
 	seen := map[string]bool{}
-	once := map[string]bool{}  // queues that deliver at most once
-	taken := map[string]bool{} // their messages
+	meddled := map[string]bool{}
+	became := map[string]string{} // of requeued messages
+	once := map[string]bool{}     // queues that deliver at most once
+	taken := map[string]bool{}    // their messages
 	add := func(id string, in step, from, to int64) {
 		jobs[id] = append(jobs[id], porcupine.Operation{Input: in, Call: from, Return: to})
 		shown[id] = append(shown[id], fmt.Sprintf("[%d, %d] %+v", from, to, in))
@@ -188,8 +190,11 @@ func SecondOpinion(events []Event) *Opinion {
 			}
 		case Call:
 			calls[e.Call] = e
-			if e.Op == Push || e.Op == Cancel {
+			if e.Op == Push || e.Op == Cancel || e.Op == Requeue { // whose id may name another message from then on
 				left[e.Message] = true
+				if e.Op != Requeue {
+					meddled[e.Message] = true
+				}
 			}
 		case Deliver:
 			if seen[e.Token] && !once[e.Queue] { // a request that was answered again
@@ -214,6 +219,10 @@ func SecondOpinion(events []Event) *Opinion {
 				to = math.MaxInt64
 			}
 			switch c.Op {
+			case Requeue:
+				if e.Class == OK {
+					became[c.Message] = e.Message
+				}
 			case Enqueue:
 				id := request{c.Session, c.Number}
 				if e.Class == OK && !e.Duplicate && !sent[id] {
@@ -238,6 +247,11 @@ func SecondOpinion(events []Event) *Opinion {
 	for _, c := range calls { // never answered
 		if c.Op == Ack || c.Op == Nack || c.Op == Release {
 			add(messageOf(c.Token), step{op: c.Op, class: Unknown, token: c.Token, result: c.Result}, c.At, math.MaxInt64)
+		}
+	}
+	for id := range meddled { // by an id that it had earlier, too
+		for next := became[id]; next != "" && !left[next]; next = became[next] {
+			left[next] = true
 		}
 	}
 	o := &Opinion{}

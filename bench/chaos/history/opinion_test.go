@@ -42,7 +42,9 @@ var doubts = []plant{
 		return true
 	}},
 	{"a read misses the end", nil, func(p *planter) bool {
-		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == succeeded && !p.left(e.Message) && !p.takenFrom(e.Message) })
+		e := p.event(func(e *Event) bool {
+			return isReturn(e, Final, OK) && e.Status == succeeded && !p.left(e.Message) && !p.takenFrom(e.Message)
+		})
 		if e == nil {
 			return false
 		}
@@ -58,7 +60,9 @@ var doubts = []plant{
 		return true
 	}},
 	{"a dead letter is done", nil, func(p *planter) bool {
-		e := p.event(func(e *Event) bool { return isReturn(e, Final, OK) && e.Status == wasDead && !p.left(e.Message) && !p.takenFrom(e.Message) })
+		e := p.event(func(e *Event) bool {
+			return isReturn(e, Final, OK) && e.Status == wasDead && !p.left(e.Message) && !p.takenFrom(e.Message)
+		})
 		if e == nil {
 			return false
 		}
@@ -90,11 +94,26 @@ func (p *planter) outdated(ret *Event) bool {
 	return false
 }
 
+// meddled says whether a message, or one that it was requeued from, was cancelled or given a result.
+func (p *planter) meddled(id string) bool {
+	for i := range p.h.Events {
+		e := &p.h.Events[i]
+		if e.Kind == Call && (e.Op == Push || e.Op == Cancel) && e.Message == id ||
+			e.Kind == Return && e.Op == Requeue && e.Class == OK && e.Message == id && p.meddled(p.callOf(e).Message) {
+			return true
+		}
+	}
+	return false
+}
+
 // left says whether a message is not judged.
 func (p *planter) left(id string) bool {
 	for i := range p.h.Events {
 		e := &p.h.Events[i]
-		if e.Kind == Call && (e.Op == Push || e.Op == Cancel) && e.Message == id || e.Kind == Return && e.Op == Ack && e.Duplicate && strings.HasPrefix(p.callOf(e).Token, id) {
+		if e.Kind == Return && e.Op == Requeue && e.Class == OK && e.Message == id && p.meddled(p.callOf(e).Message) {
+			return true
+		}
+		if e.Kind == Call && (e.Op == Push || e.Op == Cancel || e.Op == Requeue) && e.Message == id || e.Kind == Return && e.Op == Ack && e.Duplicate && strings.HasPrefix(p.callOf(e).Token, id) {
 			return true
 		}
 	}

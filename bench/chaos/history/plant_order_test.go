@@ -150,7 +150,10 @@ var orderPlants = []plant{
 		return true
 	}},
 	{"a message goes out more often than it may", []string{"G10", "G6", "G3"}, func(p *planter) bool {
-		at := p.effect(func(_ int, e *Effect) bool { return granting(e) && e.Attempt > 1 })
+		at := p.effect(func(_ int, e *Effect) bool {
+			made, _ := p.made(e.Message)
+			return granting(e) && e.Attempt > 1 && made >= 0
+		})
 		if at < 0 {
 			return false
 		}

@@ -91,6 +91,18 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 			if i := id(); i != "" {
 				s.read(Read, "", i)
 			}
+		case p < 91: // a dead letter, be it one or not
+			if i := id(); i != "" {
+				s.requeue(q, i)
+			}
+		case p < 92:
+			if i := id(); i != "" {
+				s.deleteDead(q, i)
+			}
+		case p < 93:
+			if rng.IntN(4) == 0 {
+				s.purgeDead(q)
+			}
 		case p < 97:
 			s.pass(rng.Int64N(120))
 		default:

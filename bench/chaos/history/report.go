@@ -34,6 +34,8 @@ type Counts struct {
 	Delivered  int
 	Done       int
 	Dead       int
+	Redriven   int // died, and came back as another message
+	Deleted    int // died, and were deleted
 	Cancelled  int
 }
 
@@ -140,8 +142,8 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		if name == "" {
 			name = "(no mode)"
 		}
-		fmt.Fprintf(&b, "%-10s enqueued %d (confirmed %d, refused %d, unknown %d of which absent %d), delivered %d; done %d, dead %d, cancelled %d\n",
-			name, m.Enqueued, m.Confirmed, m.Refused, m.Unknown, m.Absent, m.Delivered, m.Done, m.Dead, m.Cancelled)
+		fmt.Fprintf(&b, "%-10s enqueued %d (confirmed %d, refused %d, unknown %d of which absent %d), delivered %d; done %d, dead %d, redriven %d, deleted %d, cancelled %d\n",
+			name, m.Enqueued, m.Confirmed, m.Refused, m.Unknown, m.Absent, m.Delivered, m.Done, m.Dead, m.Redriven, m.Deleted, m.Cancelled)
 		fmt.Fprintf(&b, "           lost %d, unexpected %d, duplicated %d, recovered %d, dropped on the way %d; violations %d",
 			m.Lost, m.Unexpected, m.Duplicated, m.Recovered, m.Dropped, m.Broken)
 		for _, g := range slices.Sorted(maps.Keys(m.By)) {

@@ -256,7 +256,10 @@ func (s *story) read(op Op, queue, id string) {
 	call := s.call(Event{Op: op, Queue: queue, Message: id})
 	e := Event{Message: id}
 	var in fsm.Info
-	if s.st.Task(queue, []byte(id), &in) {
+	var o *fsm.Outcome
+	if !s.st.Task(queue, []byte(id), &in) {
+		o = &fsm.Outcome{Code: fsm.NotFound}
+	} else {
 		switch in.State {
 		case fsm.StateDone:
 			e.Status = succeeded
@@ -270,7 +273,7 @@ func (s *story) read(op Op, queue, id string) {
 			e.Status = wasCancelled
 		}
 	}
-	s.ret(call, op, e, nil)
+	s.ret(call, op, e, o)
 }
 
 func (s *story) mark(note string) { s.event(Event{Kind: Mark, Note: note, Index: s.index}) }
@@ -415,6 +418,7 @@ func wholeStory(t *testing.T) *History {
 		s.ack(s.take(q), "c done")
 	}
 	s.atMostOnce()
+	s.deadLetters()
 	s.enqueue("u", text("first of a chain"))
 	tok = s.take("u")
 	s.ackThen(tok, "first done", "u", "second of a chain")

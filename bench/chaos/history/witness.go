@@ -241,10 +241,32 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 	case *fsm.Cancel:
 		request(op.Request)
 		e.Op, e.Queue, e.Message = Cancel, string(op.Queue), string(op.TaskID)
+	case *fsm.DeadRequeue:
+		return appendLetters(to, e, Requeue, op.Request, op.Queue, op.IDs, out)
+	case *fsm.DeadDelete:
+		return appendLetters(to, e, Delete, op.Request, op.Queue, op.IDs, out)
+	case *fsm.DeadPurge:
+		request(op.Request)
+		e.Op, e.Queue, e.Count = Purge, string(op.Queue), o.Count
 	default:
 		e.Op, e.Note = Other, fmt.Sprintf("%T", op)
 	}
 	return append(to, e)
+}
+
+// appendLetters tells what an operation did to each of the dead letters that it names.
+func appendLetters(to []Effect, e Effect, kind Op, r fsm.Request, queue []byte, ids []fsm.ID, out []fsm.Outcome) []Effect {
+	for i := range out {
+		one := Effect{Op: kind, Index: e.Index, Queue: string(queue), Message: ids[i].String(), Code: codeName(out[i].Code)}
+		if !r.Session.IsZero() {
+			one.Session, one.Number = r.Session.String(), r.Number+uint64(i)
+		}
+		if kind == Requeue && out[i].Code == fsm.OK {
+			one.Made = out[i].ID.String()
+		}
+		to = append(to, one)
+	}
+	return to
 }
 
 // strange names options that are not judged, "" where all that is set is.

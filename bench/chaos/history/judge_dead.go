@@ -1,0 +1,105 @@
+package history
+
+// requeue judges a dead letter that is made live again: once, as a new message at the end of its queue that has the old one's task and
+// contents, and neither its attempts nor their history. The old one is gone then.
+func (j *judge) requeue(e *Effect) {
+	if j.repeated(e) {
+		return
+	}
+	m := j.letter(e)
+	if m == nil {
+		j.verdict("G6", j.all[e.Message], e, "not_found", "there is no such dead letter in queue "+e.Queue+", or it has come back or was deleted")
+		j.r.count("requeue of what is no dead letter refused")
+		return
+	}
+	if e.Code == "queue_full" { // taken as it is
+		return
+	}
+	if !j.verdict("G6", m, e, "", "it is a dead letter") {
+		return
+	}
+	next := j.create(m.q, &Effect{
+		Op: e.Op, Index: e.Index, Queue: e.Queue, Message: e.Made, Body: m.body, Priority: m.priority, Key: m.key, TTL: m.ttl,
+		Timeout: m.timeout, Retry: &m.retry,
+	})
+	if next == nil {
+		return
+	}
+	next.result, next.hasResult, next.resultAt, next.pushed = m.result, m.hasResult, m.resultAt, m.pushed
+	next.redrives = m.redrives + 1
+	m.next = next
+	j.forget(m)
+	j.r.count("dead letter requeued")
+	if next.redrives > 1 {
+		j.r.count("dead letter requeued that had been before")
+	}
+}
+
+// deleteDead judges the deletion of one dead letter.
+func (j *judge) deleteDead(e *Effect) {
+	if j.repeated(e) {
+		return
+	}
+	m := j.letter(e)
+	if m == nil {
+		j.verdict("G6", j.all[e.Message], e, "not_found", "there is no such dead letter in queue "+e.Queue)
+		return
+	}
+	if j.verdict("G6", m, e, "", "it is a dead letter") {
+		j.forget(m)
+		if !m.pushed { // who waits for the task is told
+			j.ended[m]++
+		}
+		j.r.count("dead letter deleted")
+	}
+}
+
+// purgeDead judges the deletion of all dead letters of a queue.
+func (j *judge) purgeDead(e *Effect) {
+	q := j.queues[e.Queue]
+	if j.repeated(e) || q == nil || e.Code != "" {
+		return
+	}
+	if n := int64(len(q.dead)); n != e.Count {
+		j.blame("G14", nil, e, "a purge says that it took %d dead letters, where the queue had %d", e.Count, n)
+	}
+	for m := range q.dead {
+		j.forget(m)
+	}
+	j.r.count("dead letters purged")
+}
+
+// letter is the dead letter that an operation names, nil where there is none in that queue.
+func (j *judge) letter(e *Effect) *message {
+	m := j.all[e.Message]
+	if m == nil || m.q.name != e.Queue || !m.q.dead[m] {
+		return nil
+	}
+	return m
+}
+
+// forget takes a dead letter out.
+func (j *judge) forget(m *message) {
+	delete(m.q.dead, m)
+	m.gone = j.index
+}
+
+// asOf is the message that an id names at an index. The id that a task's first message had is the task's name, and names what that was
+// made into; the ids between are nobody's once their message is gone.
+func (m *message) asOf(index uint64) *message {
+	if m.redrives > 0 {
+		return m
+	}
+	for m.next != nil && m.gone <= index {
+		m = m.next
+	}
+	return m
+}
+
+// now is the message that an id names at last.
+func (m *message) now() *message { return m.asOf(^uint64(0)) }
+
+// deletedBy says whether nothing is known of a message at an index, as asOf names it: it was deleted, or is one of those between.
+func (m *message) deletedBy(index uint64) bool {
+	return m.gone != 0 && m.gone <= index && (!m.hasResult || m.resultAt > index)
+}
