@@ -98,6 +98,7 @@ type queue struct {
 	dead  map[*message]bool // its dead letters
 
 	leasedAt int64 // T of the last lease
+	pace     pace
 }
 
 // first is the first enqueue under a dedup key.

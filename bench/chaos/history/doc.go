@@ -46,6 +46,7 @@
 //	G13  T and ΣShift never fall, and are what the answers say; a lease that ran out lasted by the clients' clock too
 //	G14  the order of the log keeps that of real time, for all operations; each answer is what its entry did
 //	G15  no two nodes applied different entries; the states are equal (ReadTaps, and the digests)
+//	G18  a queue with a rate hands out no more in any window of log time than the rate and its burst allow
 //
 // SecondOpinion asks Porcupine, message by message, whether any order explains what clients saw, without the log.
 //

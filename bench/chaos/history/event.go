@@ -150,6 +150,8 @@ type Options struct {
 	Lease  int64           `json:"lease"`
 	Window int64           `json:"window"`
 	Once   bool            `json:"once,omitempty"` // delivered at most once
+	Rate   int64           `json:"rate,omitempty"` // deliveries in 1,000 s; 0: no limit
+	Burst  int64           `json:"burst,omitempty"`
 	Retry  fsm.RetryPolicy `json:"retry"`
 }
 

@@ -42,6 +42,10 @@ func (j *judge) tokenOf(e *Effect) *message {
 	if j.forgotten(m) && e.Code == "not_found" {
 		return nil
 	}
+	if m != nil && m.gone != 0 && m.token == e.Token && e.Op == Ack && e.Code == "" && e.Duplicate && m.hasResult && m.end != byNack {
+		j.r.count("late ack of a letter that is gone met a pushed result")
+		return nil
+	}
 	if m != nil && m.gone != 0 && (e.Code == "not_found" || e.Code == "lease_lost") {
 		j.r.count("token of a dead letter that is gone refused")
 		return nil
@@ -117,8 +121,12 @@ func (j *judge) acked(m *message, e *Effect) {
 // ackAgain judges the repeat of the ack that made a task done.
 func (j *judge) ackAgain(m *message, e *Effect) {
 	switch {
-	case m.taken && e.Result == "" && e.Chained > 0:
+	case m.taken && e.Result != "":
+		j.verdict("G5", m, e, "already_exists", "it was done when it was delivered, without a result")
+	case m.taken && e.Chained > 0:
 		j.verdict("G6", m, e, "failed_precondition", "it was done when it was delivered, without what the ack carries")
+	case m.taken:
+		j.verdict("G5", m, e, "", "it was done when it was delivered, and the ack says so")
 	case m.told: // of a pushed result: told again, whatever it brings
 		if j.verdict("G5", m, e, "", "its task has a pushed result, which every ack of this lease is told") && !e.Duplicate {
 			j.blame("G5", m, e, "the ack of message %s is not told again that its task has a result", m.id)

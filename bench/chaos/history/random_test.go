@@ -13,7 +13,7 @@ var storiesFlag = flag.Int("stories", 60, "how many stories TestRandomStories te
 
 // ramble lets random things happen on the queues, about so many.
 func (s *story) ramble(rng *rand.Rand, steps int) {
-	queues := []string{"u", "f", "k", "o", "p"}
+	queues := []string{"u", "f", "k", "o", "p", "r"}
 	var tokens []string
 	token := func() string { // a recent one, be it good or not
 		if len(tokens) == 0 {
@@ -109,8 +109,8 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 			s.pass(rng.Int64N(2500))
 		}
 	}
-	for range 1000 { // drain
-		s.pass(400)
+	for n := range int64(1000) { // drain
+		s.pass(400 + 100*n)
 		left := false
 		for _, q := range queues {
 			for _, t := range s.lease(q, 1000) {
@@ -166,6 +166,7 @@ func TestRandomStories(t *testing.T) {
 			s.queue("k", fsm.OrderPerKey)
 			s.onceQueue("o", fsm.OrderUnordered)
 			s.onceQueue("p", fsm.OrderPerKey)
+			s.ratedQueue("r", 1+rand.New(rand.NewPCG(seed+n, 2)).Int64N(20_000), int64(n%4))
 			s.ramble(rand.New(rand.NewPCG(seed+n, 1)), 400)
 			h := s.history()
 			r := Check(h, Config{MayBeVacuous: true})

@@ -204,7 +204,10 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		e.Op, e.Queue, e.Note = Queue, string(op.Name), strange(&options)
 		e.Options = &Options{
 			Mode: modes[options.Ordering], Lease: options.LeaseMillis, Window: options.DedupWindowMillis, Retry: options.Retry,
-			Once: options.Delivery == fsm.DeliverAtMostOnce,
+			Once: options.Delivery == fsm.DeliverAtMostOnce, Rate: options.RateMilli, Burst: options.Burst,
+		}
+		if options.RateMilli != 0 && options.Burst == 0 { // a second's worth
+			e.Options.Burst = max(1, options.RateMilli/1000)
 		}
 	case *fsm.Enqueue:
 		for i := range op.Messages {
@@ -272,7 +275,7 @@ func appendLetters(to []Effect, e Effect, kind Op, r fsm.Request, queue []byte, 
 // strange names options that are not judged, "" where all that is set is.
 func strange(o *fsm.QueueOptions) string {
 	plain := fsm.QueueOptions{
-		Ordering: o.Ordering, Delivery: o.Delivery, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
+		Ordering: o.Ordering, Delivery: o.Delivery, RateMilli: o.RateMilli, Burst: o.Burst, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
 		// What these limit is never reached, or the refusal is taken as it is.
 		MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis, DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes,
@@ -281,7 +284,7 @@ func strange(o *fsm.QueueOptions) string {
 	if reflect.DeepEqual(&plain, o) {
 		return ""
 	}
-	return "options beyond ordering, delivery, lease, retry, dedup, depth and bytes"
+	return "options beyond ordering, delivery, rate, lease, retry, dedup, depth and bytes"
 }
 
 // made follows the ids that an entry gives out, which are numbered from 0: an ack's outcome does not tell those of the
