@@ -23,7 +23,7 @@ import (
 var (
 	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
-	historyModes = flag.String("history-modes", "unordered,fifo,per_key", "the ordering modes of TestHistory's queues")
+	historyModes = flag.String("history-modes", "unordered,fifo,per_key,"+onceMode+","+ratedMode+","+redrivenMode, "what TestHistory's queues are about: an ordering mode each, or one of the others")
 	historyKeep  = flag.String("history-keep", "", "new folder that keeps TestHistory's history; without it one is kept where the test fails")
 	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
 	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")
@@ -53,16 +53,19 @@ func TestHistory(t *testing.T) {
 	var loads []*workload
 	for i, mode := range strings.Split(*historyModes, ",") {
 		w := &workload{
-			queue: "h-" + mode, mode: mode, addrs: c.Addrs(), rec: rec, seed: rng.Uint64(), ids: map[string]bool{},
+			queue: "h-" + mode, kind: mode, mode: mode, addrs: c.Addrs(), rec: rec, seed: rng.Uint64(), ids: map[string]bool{},
 			every: []time.Duration{40, 400, 80}[i%3] * time.Millisecond,
 		}
-		if mode == "fifo" { // one at a time, and every failure stands in the way of all
+		switch mode {
+		case "fifo": // one at a time, and every failure stands in the way of all
 			w.every = 400 * time.Millisecond
+		case onceMode, ratedMode, redrivenMode:
+			w.mode, w.every = "unordered", 120*time.Millisecond
 		}
-		create(t, cl, w.queue, client.QueueOptions{
-			Ordering: mode, Lease: workLease, DedupWindow: workWindow,
-			Retry: &client.RetryPolicy{Kind: "fixed", Initial: workRetry, MaxAttempts: 4},
-		})
+		if mode == onceMode {
+			rec.Add(history.Event{Kind: history.Mark, Note: history.AtMostOnce, Queue: w.queue})
+		}
+		create(t, cl, w.queue, w.options())
 		loads = append(loads, w)
 	}
 
@@ -76,12 +79,19 @@ func TestHistory(t *testing.T) {
 			ps.Go(func() { w.produce(pctx) })
 		}
 		ps.Go(func() { w.meddle(pctx, 2*w.every) })
+		if w.kind == redrivenMode {
+			ps.Go(func() { w.bury(pctx, w.every) })
+		}
 		for range 4 {
 			ws.Go(func() { w.pull(wctx) })
 		}
 		sdk := open(t, c.Addrs()...)
+		work := w.subscribed
+		if w.kind == onceMode { // there is no lease for it to end
+			work = w.consumed
+		}
 		ws.Go(func() {
-			if err := w.subscribed(wctx, sdk); err != nil {
+			if err := work(wctx, sdk); err != nil {
 				t.Errorf("queue %s: %v", w.queue, err)
 			}
 		})

@@ -24,12 +24,14 @@ const (
 
 // workload is everything that is done to one queue, and what its parts share.
 type workload struct {
-	queue, mode string
-	addrs       []string
-	rec         *history.Recorder
-	seed        uint64
-	every       time.Duration // between two requests of a producer
-	healthy     atomic.Bool   // workers do no harm any more
+	queue   string
+	kind    string // an ordering mode, or what else the queue is about
+	mode    string // the ordering mode
+	addrs   []string
+	rec     *history.Recorder
+	seed    uint64
+	every   time.Duration // between two requests of a producer
+	healthy atomic.Bool   // workers do no harm any more
 
 	mu  sync.Mutex
 	ids map[string]bool // guarded by mu: messages that were confirmed or seen
@@ -232,6 +234,10 @@ func (w *workload) handle(ctx context.Context, l *link, token string) {
 		p = 99
 	}
 	soon := time.Duration(l.rng.Int64N(int64(workRetry / 2)))
+	if w.kind == redrivenMode && p > 70 && p < 90 { // more to be buried
+		w.nack(ctx, l, token, p < 80)
+		return
+	}
 	switch {
 	case p < 6: // twice
 		w.ack(ctx, l, token, result)
@@ -380,6 +386,7 @@ func (w *workload) meddle(ctx context.Context, every time.Duration) {
 			w.status(call, l, id, history.Read)
 		case p < 80:
 			w.result(call, l, id)
+		case w.kind == redrivenMode: // whose ids come to name other messages
 		case p < 90:
 			w.cancel(call, l, id)
 		default:
