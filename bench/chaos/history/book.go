@@ -77,6 +77,8 @@ type message struct {
 	reason    string
 	lastWord  string // error of the last failed attempt, where the contract fixes it
 
+	batch    *batch // of which it is an open member
+	callback *batch // whose callback it is
 	redrives int
 	next     *message // what it was made into when it was requeued
 	gone     uint64   // index where a dead letter was requeued or deleted

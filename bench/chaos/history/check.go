@@ -220,10 +220,10 @@ func (c *checker) operation(op *operation) {
 		c.lease(op)
 	case Ack, Nack, Extend, Release:
 		c.token(op)
-	case Push, Cancel, Delete, Purge:
+	case Push, Cancel, Delete, Purge, Seal:
 		c.byID(op)
-	case Requeue:
-		c.requeue(op)
+	case Requeue, Batch:
+		c.named(op)
 	case Read:
 		c.read(op)
 	}
@@ -389,16 +389,16 @@ func (c *checker) byID(op *operation) {
 	}
 }
 
-// requeue compares what a client was told of a dead letter that it brought back.
-func (c *checker) requeue(op *operation) {
+// named compares what a client was told of something that was made: of the message that a dead letter became, of a batch.
+func (c *checker) named(op *operation) {
 	fx := c.applied(op)
 	switch op.class() {
 	case OK:
 		switch {
 		case len(fx) == 0:
 			c.r.mode(op.mode).Lost++
-			c.blame("G1", op, "the requeue was confirmed, and the log has nothing of it")
-		case fx[0].Code != "" || fx[0].Made != op.ret.Message || !at(fx, op.ret.Index):
+			c.blame("G1", op, "it was confirmed, and the log has nothing of it")
+		case fx[0].Code != "" || op.call.Op == Requeue && fx[0].Made != op.ret.Message || op.call.Op == Batch && fx[0].Message != op.ret.Message || !at(fx, op.ret.Index):
 			c.blame("G11", op, "the answer is not what the log did", fx[0])
 		}
 	case Refused:
@@ -467,6 +467,17 @@ func (c *checker) phantoms() {
 				c.r.mode(m.q.opt.Mode).Unexpected++
 				c.r.blame("G2", m.q.opt.Mode, fmt.Sprintf("message %s is in the log behind the ack %s, and nobody sent it so", m.id, token))
 			}
+		}
+	}
+	for _, op := range c.ops {
+		if op.call.Op == Batch {
+			sent[request{op.call.Session, op.call.Number}] = op.call.Body
+		}
+	}
+	for _, b := range c.j.batches {
+		if sent[b.by] != b.callback.Body {
+			c.r.mode(b.q.opt.Mode).Unexpected++
+			c.r.blame("G2", b.q.opt.Mode, fmt.Sprintf("batch %s is in the log under request %s/%d, and nobody made it so", b.id, b.by.session, b.by.number))
 		}
 	}
 	for id, m := range c.j.created {

@@ -23,6 +23,8 @@ const (
 	Requeue Op = "requeue" // of a dead letter
 	Delete  Op = "delete"  // of a dead letter
 	Purge   Op = "purge"   // of a queue's dead letters
+	Batch   Op = "batch"   // is made
+	Seal    Op = "seal"    // of a batch
 	Read    Op = "read"    // of a task's result, while things go on; linearizable
 	Final   Op = "final"
 )
@@ -33,8 +35,10 @@ const (
 	Queue  Op = "queue"  // a queue was made
 	Expire Op = "expire" // a due move ended a lease
 	Chain  Op = "chain"  // a message that an ack carries; it is behind the ack, without an id where it was not stored
-	End    Op = "end"    // a task reached its end in this entry
-	Other  Op = "other"  // an operation that this checker does not judge
+	// Callback is of a batch, by Batch; all of an entry stand at its beginning, wherever in it they came.
+	Callback Op = "callback"
+	End      Op = "end"   // a task reached its end in this entry
+	Other    Op = "other" // an operation that this checker does not judge
 )
 
 // Kind says what an Event is.
@@ -126,6 +130,7 @@ type Effect struct {
 	Note      string `json:"note,omitempty"`
 	Made      string `json:"made,omitempty"`  // requeue: the new id
 	Count     int64  `json:"count,omitempty"` // purge: how many it took
+	Batch     string `json:"batch,omitempty"` // of which it is a member, or the callback
 
 	Body      string           `json:"b,omitempty"`
 	Result    string           `json:"r,omitempty"` // "" for an ack without one

@@ -43,6 +43,10 @@ type judge struct {
 	expected    []*message       // leases that the due moves of this entry ended, and of which the log has not spoken yet
 	ended       map[*message]int // ends of this entry: what should be less what was
 
+	batches   map[string]*batch
+	announced map[string]*Effect // callbacks of this entry, by batch
+	ripe      []*batch           // whose last member ended in the step at hand
+
 	heal, drained uint64 // indexes between which every message must go out in time
 	within        int64  // ms
 }
@@ -51,7 +55,7 @@ func newJudge(r *Report) *judge {
 	return &judge{
 		r: r, queues: map[string]*queue{}, all: map[string]*message{}, asked: map[request]Effect{},
 		created: map[request]*message{}, times: map[uint64]int64{}, ended: map[*message]int{},
-		lapsed: map[string]int64{}, chained: map[string][]*message{},
+		lapsed: map[string]int64{}, chained: map[string][]*message{}, batches: map[string]*batch{}, announced: map[string]*Effect{},
 	}
 }
 
@@ -82,7 +86,16 @@ func (j *judge) run(fx []Effect) {
 		e := &fx[i]
 		if e.Op == Entry {
 			j.closeEntry()
+			for k := i + 1; k < len(fx) && fx[k].Op == Callback; k++ {
+				j.announce(&fx[k])
+			}
 			j.enter(e)
+			continue
+		}
+		if i > 0 && !e.continues(&fx[i-1]) {
+			j.fire()
+		}
+		if e.Op == Callback {
 			continue
 		}
 		if e.Index != j.index {
@@ -99,6 +112,20 @@ func (j *judge) run(fx []Effect) {
 		j.operate(e)
 	}
 	j.closeEntry()
+}
+
+// continues says whether an effect is of the same operation as the one before it.
+func (e *Effect) continues(before *Effect) bool {
+	return e.Op == Chain || e.Op == Lease && before.Op == Lease && e.Session == before.Session && e.Number == before.Number && e.Queue == before.Queue
+}
+
+// announce notes a callback of the entry that begins.
+func (j *judge) announce(e *Effect) {
+	if j.announced[e.Batch] != nil {
+		j.blame("G6", nil, e, "batch %s is called back twice in an entry", e.Batch)
+		return
+	}
+	j.announced[e.Batch] = e
 }
 
 // enter begins an entry: T advances, and what is due moves.
@@ -153,11 +180,14 @@ func (j *judge) enter(e *Effect) {
 		case moveTTL:
 			j.die(m, "expired")
 		}
+		j.fire()
 	}
 }
 
 // closeEntry compares what ended in the entry with what had to.
 func (j *judge) closeEntry() {
+	j.fire()
+	j.unexplained()
 	j.missedExpiries()
 	j.brokenChain()
 	for m, n := range j.ended {
@@ -275,6 +305,7 @@ func (j *judge) finish(m *message, s state) {
 	if !m.pushed { // whose task's end was told with its result
 		j.ended[m]++
 	}
+	j.leaves(m)
 	if !m.out {
 		j.leave(m, held)
 	}

@@ -49,6 +49,10 @@ func (j *judge) operate(e *Effect) {
 		j.deleteDead(e)
 	case Purge:
 		j.purgeDead(e)
+	case Batch:
+		j.makeBatch(e)
+	case Seal:
+		j.seal(e)
 	case End:
 		if m := j.all[e.Message]; m == nil {
 			j.blame("G6", nil, e, "message %s ends, which was never enqueued", e.Message)
@@ -129,17 +133,19 @@ func (j *judge) enqueue(e *Effect) {
 	} else if e.Code == "" && e.Duplicate {
 		j.blame("G8", nil, e, "a message without a dedup key is a duplicate")
 	}
-	if e.Code != "" || e.Duplicate {
+	if e.Duplicate || !j.joins(e) || e.Code != "" {
 		return
 	}
-	j.create(q, e)
+	if m := j.create(q, e); m != nil {
+		j.join(m, e.Batch)
+	}
 }
 
 // chain judges a message that an ack enqueues: in the entry of the first one that succeeds, and once.
 func (j *judge) chain(e *Effect) {
 	q := j.queues[e.Queue]
 	m := j.named(e.Token)
-	if q == nil || e.Note != "" || e.Dedup != "" {
+	if q == nil || e.Note != "" || e.Dedup != "" || e.Batch != "" {
 		j.blame("judge", m, e, "an ack enqueues what this checker does not judge: %s", e.Note)
 		return
 	}

@@ -185,7 +185,7 @@ func granting(e *Effect) bool {
 }
 
 // plants are all kinds of lies.
-var plants = slices.Concat(messagePlants, leasePlants, endPlants, orderPlants, answerPlants, oncePlants, deadPlants, ratePlants)
+var plants = slices.Concat(messagePlants, leasePlants, endPlants, orderPlants, answerPlants, oncePlants, deadPlants, ratePlants, batchPlants)
 
 // clone copies a history as far as plants change it.
 func (h *History) clone() *History {

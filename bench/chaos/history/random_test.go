@@ -29,6 +29,7 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 		last := s.ids[max(0, len(s.ids)-6):]
 		return last[rng.IntN(len(last))]
 	}
+	open := "" // the batch at hand
 	type sent struct {
 		queue string
 		m     fsm.Message
@@ -91,6 +92,17 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 			if i := id(); i != "" {
 				s.read(Read, "", i)
 			}
+		case p < 88: // a batch is made, gets a member, is sealed
+			if open == "" {
+				open = s.batch(queues[rng.IntN(3)], fmt.Sprint("callback ", n))
+			}
+			s.member(q, open, s.message(rng, q, fmt.Sprintf("%s member %d", q, n)))
+			if rng.IntN(3) == 0 {
+				s.seal(open)
+				if rng.IntN(2) == 0 {
+					open = ""
+				}
+			}
 		case p < 91: // a dead letter, be it one or not
 			if i := id(); i != "" {
 				s.requeue(q, i)
@@ -116,6 +128,8 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 			for _, t := range s.lease(q, 1000) {
 				s.ack(t, "drained")
 			}
+		}
+		for _, q := range queues { // once all are acked: the last member of a batch brings another message
 			n, _ := s.st.QueueNumber([]byte(q))
 			st := s.st.Stats(n)
 			left = left || st.Ready+st.Leased+st.Scheduled+st.Retrying > 0

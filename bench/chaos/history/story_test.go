@@ -420,6 +420,7 @@ func wholeStory(t *testing.T) *History {
 	s.atMostOnce()
 	s.deadLetters()
 	s.rates()
+	s.batches()
 	s.enqueue("u", text("first of a chain"))
 	tok = s.take("u")
 	s.ackThen(tok, "first done", "u", "second of a chain")

@@ -117,6 +117,7 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 	defer st.Close()
 	digests = map[uint64][32]byte{}
 	var fx fsm.Effects
+	batches := map[fsm.ID]bool{} // that have not called back
 	t, shift := int64(0), int64(0)
 	for i := range entries {
 		le := &entries[i]
@@ -131,12 +132,14 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 		shift += min(max(e.Shift, 0), now-t)
 		t = now
 		effects = append(effects, Effect{Op: Entry, Index: le.Index, Time: t, Shift: shift})
+		made := made{st: st, index: le.Index}
+		effects = made.callbacks(effects, batches)
 		for _, end := range fx.Ended {
 			if end.Expired {
 				effects = append(effects, Effect{Op: Expire, Index: le.Index, Token: end.Token.String()})
 			}
 		}
-		from, made := int32(0), made{st: st, index: le.Index}
+		from := int32(0)
 		for j, op := range e.Ops {
 			end := fx.OpEnd[j]
 			out := fx.Outcomes[from:end]
@@ -145,6 +148,9 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 				effects = made.chain(effects, ack)
 			}
 			made.note(out, fx.Leases)
+			if _, ok := op.(*fsm.BatchCreate); ok && out[0].Code == fsm.OK {
+				batches[out[0].ID] = true
+			}
 			from = end
 		}
 		for _, end := range fx.Tasks {
@@ -244,6 +250,16 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 	case *fsm.Cancel:
 		request(op.Request)
 		e.Op, e.Queue, e.Message = Cancel, string(op.Queue), string(op.TaskID)
+	case *fsm.BatchCreate:
+		e = describe(index, string(op.Queue), &op.Callback)
+		e.Op, e.Code, e.Duplicate = Batch, codeName(o.Code), o.Duplicate
+		request(op.Request)
+		if o.Code == fsm.OK {
+			e.Message = o.ID.String()
+		}
+	case *fsm.BatchSeal:
+		request(op.Request)
+		e.Op, e.Message = Seal, op.Batch.String()
 	case *fsm.DeadRequeue:
 		return appendLetters(to, e, Requeue, op.Request, op.Queue, op.IDs, out)
 	case *fsm.DeadDelete:
@@ -293,6 +309,38 @@ type made struct {
 	st    *fsm.State
 	index uint64
 	next  uint32
+	fired []uint32 // offsets of callbacks, rising
+}
+
+// callbacks tells which batches called back in the entry.
+func (d *made) callbacks(to []Effect, batches map[fsm.ID]bool) []Effect {
+	type called struct {
+		batch fsm.BatchInfo
+		e     Effect
+	}
+	var all []called
+	for id := range batches {
+		var b fsm.BatchInfo
+		if !d.st.Batch(id, &b) || b.Callback.IsZero() {
+			continue
+		}
+		delete(batches, id)
+		e := Effect{
+			Op: Callback, Index: d.index, Batch: id.String(), Message: b.Callback.String(),
+			Note: fmt.Sprintf("%d members: %d succeeded, %d dead, %d cancelled", b.Added, b.Succeeded, b.Dead, b.Cancelled),
+		}
+		var in fsm.Info
+		if d.st.Task("", []byte(e.Message), &in) && in.State != fsm.StateDone {
+			e.Queue, e.Body = in.Queue, Sum(in.Body)
+		}
+		all = append(all, called{b, e})
+	}
+	slices.SortFunc(all, func(a, b called) int { return a.batch.Callback.Compare(b.batch.Callback) })
+	for _, c := range all {
+		to = append(to, c.e)
+		d.fired = append(d.fired, c.batch.Callback.Offset())
+	}
+	return to
 }
 
 // note takes account of an operation.
@@ -316,6 +364,9 @@ func (d *made) chain(to []Effect, ack *fsm.Ack) []Effect {
 		th := &ack.Then[i]
 		e := describe(d.index, string(th.Queue), &th.Message)
 		e.Op, e.Token = Chain, ack.Token.String()
+		for slices.Contains(d.fired, d.next) {
+			d.next++
+		}
 		id := fsm.MakeID(d.st.Epoch(), 0, d.index, d.next)
 		var in fsm.Info
 		if d.st.Task("", []byte(id.String()), &in) && in.Queue == e.Queue && Sum(in.Body) == e.Body {
@@ -354,8 +405,11 @@ func describe(index uint64, queue string, m *fsm.Message) Effect {
 		p.Steps = slices.Clone(p.Steps)
 		e.Retry = &p
 	}
-	if len(m.TaskID) > 0 || len(m.Keys) > 0 || !m.Batch.IsZero() {
-		e.Note = "task id, keys or batch"
+	if !m.Batch.IsZero() {
+		e.Batch = m.Batch.String()
+	}
+	if len(m.TaskID) > 0 || len(m.Keys) > 0 {
+		e.Note = "task id or keys"
 	}
 	return e
 }
