@@ -15,6 +15,7 @@ const (
 	onceMode     = "at_most_once"
 	ratedMode    = "rated"
 	redrivenMode = "redriven"
+	batchedMode  = "batched"
 )
 
 // options are those of a workload's queue.
@@ -27,6 +28,7 @@ func (w *workload) options() client.QueueOptions {
 		o.Delivery = "at_most_once"
 	case ratedMode: // what the producers send is about as much
 		o.Rate, o.Burst = 60, 6
+	case batchedMode:
 	case redrivenMode:
 		o.Retry.MaxAttempts = 2
 	default:

@@ -23,7 +23,7 @@ import (
 var (
 	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
-	historyModes = flag.String("history-modes", "unordered,fifo,per_key,"+onceMode+","+ratedMode+","+redrivenMode, "what TestHistory's queues are about: an ordering mode each, or one of the others")
+	historyModes = flag.String("history-modes", "unordered,fifo,per_key,"+onceMode+","+ratedMode+","+redrivenMode+","+batchedMode, "what TestHistory's queues are about: an ordering mode each, or one of the others")
 	historyKeep  = flag.String("history-keep", "", "new folder that keeps TestHistory's history; without it one is kept where the test fails")
 	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
 	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")
@@ -59,7 +59,7 @@ func TestHistory(t *testing.T) {
 		switch mode {
 		case "fifo": // one at a time, and every failure stands in the way of all
 			w.every = 400 * time.Millisecond
-		case onceMode, ratedMode, redrivenMode:
+		case onceMode, ratedMode, redrivenMode, batchedMode:
 			w.mode, w.every = "unordered", 120*time.Millisecond
 		}
 		if mode == onceMode {
@@ -79,8 +79,11 @@ func TestHistory(t *testing.T) {
 			ps.Go(func() { w.produce(pctx) })
 		}
 		ps.Go(func() { w.meddle(pctx, 2*w.every) })
-		if w.kind == redrivenMode {
+		switch w.kind {
+		case redrivenMode:
 			ps.Go(func() { w.bury(pctx, w.every) })
+		case batchedMode:
+			ps.Go(func() { w.gather(pctx, w.every) })
 		}
 		for range 4 {
 			ws.Go(func() { w.pull(wctx) })

@@ -33,13 +33,14 @@
 //	G5   acks of one token that succeed have one result; another result is refused with already_exists
 //	G6   a message ends once, and an ack that is repeated enqueues nothing more; linearizable reads see that end, from its
 //	     entry on and not before, with the same bytes; what is delivered at most once is done with its lease, never goes out or
-//	     arrives again, and an ack of it records and enqueues nothing
+//	     arrives again, and an ack of it records and enqueues nothing; a dead letter comes back once, and is gone once it has or was
+//	     deleted; a batch calls back once, when its last member has ended
 //	G7   the queues drain once faults end, and none hands nothing out for longer than Config.Within while a message is ready
 //	G8   a dedup key makes one message a window; duplicates name the first; other content is refused; nothing is forgotten
 //	G9   each lease is the one that the mode demands: priority and place, the head of the queue, the head of the key; an
 //	     enqueue that was confirmed before another was sent stands before it
 //	G10  attempts have no gap, repeat after free returns only and stay within the policy; retries are due when they must be;
-//	     a dead letter has the right reason, count and error
+//	     a dead letter has the right reason, count and error; one that is requeued begins anew
 //	G11  what was refused at the door is not in the log; an unknown request is there once or not at all; a request that is
 //	     sent again gets its first answer and has one effect
 //	G12  nothing succeeds from end to end while no majority is alive
@@ -56,9 +57,11 @@
 //
 // # What is not judged
 //
-// Operations that the workload of bench/chaos does not use: redriving, purges, replacing and rescheduling, batches,
-// schedules, limits of a queue. One that moves messages is reported under the guarantee "judge", so that nothing is passed over in
-// silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
+// Operations that the workload of bench/chaos does not use: purges of live messages, edits of dead letters, dead-letter queues, replacing
+// and rescheduling, schedules, rates of keys, limits of a queue. One that moves messages is reported under the guarantee "judge", so that
+// nothing is passed over in silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
+// Which of its ids a redriven message that ended without a result is still found by, or one whose result came before, is left open; and
+// that what is delivered at most once gets through at all, which nobody promises: it is counted.
 //
 // # What a run goes through
 //

@@ -62,8 +62,8 @@ type Report struct {
 
 // required are the counters that a run must have moved, or it has shown nothing.
 var required = []string{
-	"ack repeated", "attempts exhausted", "delayed message came due", "duplicate answered", "late ack accepted",
-	"lease expired", "lease extended", "leader killed", "message enqueued by an ack", "redelivered after expiry", "redelivered after nack",
+	"ack repeated", "attempts exhausted", "batch called back", "dead letter deleted", "dead letter requeued", "delayed message came due", "duplicate answered", "handed over, at most once", "late ack accepted",
+	"lease expired", "rate used up", "lease extended", "leader killed", "message enqueued by an ack", "redelivered after expiry", "redelivered after nack",
 	"redelivered after release, at the same attempt", "request answered again", "second result refused",
 	"stale token refused", "unknown found absent", "unknown found applied",
 }

@@ -17,7 +17,7 @@ func (s *story) seal(batch string) {
 	r := s.request()
 	call := s.call(Event{Op: Seal, Message: batch, Session: r.Session.String(), Number: r.Number})
 	o := s.apply(&fsm.BatchSeal{Request: r, Batch: parseID(batch)})
-	s.ret(call, Seal, Event{Duplicate: o.Duplicate}, o)
+	s.ret(call, Seal, Event{}, o)
 }
 
 // member enqueues a member of a batch.
