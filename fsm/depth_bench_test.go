@@ -201,3 +201,58 @@ func BenchmarkWriting(b *testing.B) {
 		}
 	})
 }
+
+// BenchmarkQueues is one message's enqueue, lease and ack, each an operation of its own, over as many queues by turns, each of which
+// has ten messages.
+func BenchmarkQueues(b *testing.B) {
+	for _, queues := range []int{1, 100, 10_000} {
+		b.Run(fmt.Sprintf("queues=%d", queues), func(b *testing.B) {
+			r, _ := filled(b, 0)
+			body := make([]byte, 256)
+			names := make([][]byte, queues)
+			for i := range names {
+				names[i] = fmt.Appendf(nil, "queue-%d", i)
+				op := &Enqueue{Queue: names[i], AutoCreate: true}
+				for range max(10, 1000/queues) {
+					op.Messages = append(op.Messages, Message{Body: body, Priority: DefaultPriority})
+				}
+				r.index++
+				if err := r.s.Apply(r.index, r.entry(0, op), &r.fx); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w := stopwatch{name: "cycle"}
+			var acks [perEntry]Ack
+			held, at := 0, 0
+			var data []byte
+			enqueue := &Enqueue{Messages: []Message{{Body: body, Priority: DefaultPriority}}}
+			lease := &Lease{Consumer: someone, Worker: []byte("host:1:2"), Max: 1}
+			for b.Loop() {
+				r.now++
+				data = AppendEntryHeader(data[:0], r.now, 0)
+				for range perEntry {
+					enqueue.Queue, lease.Queue = names[at], names[at]
+					data = AppendOp(AppendOp(data, enqueue), lease)
+					at = (at + 1) % queues
+				}
+				for i := range held {
+					data = AppendOp(data, &acks[i])
+				}
+				r.index++
+				from := time.Now()
+				if err := r.s.Apply(r.index, data, &r.fx); err != nil {
+					b.Fatal(err)
+				}
+				w.took = append(w.took, float64(time.Since(from).Nanoseconds())/perEntry)
+				if held = len(r.fx.Leases); held != perEntry {
+					b.Fatalf("%d leased, want %d", held, perEntry)
+				}
+				for i := range held {
+					acks[i].Token = r.fx.Leases[i].Token
+				}
+			}
+			w.report(b)
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

@@ -3,8 +3,6 @@ package fsm
 import (
 	"io"
 	"slices"
-
-	"github.com/quorate/quorate/fsm/table"
 )
 
 // Sections of a snapshot, in their order. Numbers are part of the format. Each is sorted by what never changes about its
@@ -97,43 +95,6 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	v.writeBatches(f)
 	v.writeSchedules(f)
 	return f.close()
-}
-
-// eachSorted calls f for the records that keep accepts in the order of their keys, until it returns false. Slots mostly are
-// in that order already; only where they are not, the keys are gathered and sorted.
-func eachSorted[T any](v *table.View[T], keep func(*T) bool, key func(*T) ID, f func(*T) bool) {
-	var last ID
-	n, sorted := 0, true
-	v.Each(func(_ int32, r *T) bool {
-		if keep(r) {
-			k := key(r)
-			sorted = sorted && last.Compare(k) < 0
-			last = k
-			n++
-		}
-		return true
-	})
-	if sorted {
-		v.Each(func(_ int32, r *T) bool { return !keep(r) || f(r) })
-		return
-	}
-	type at struct {
-		id   ID
-		slot int32
-	}
-	order := make([]at, 0, n)
-	v.Each(func(i int32, r *T) bool {
-		if keep(r) {
-			order = append(order, at{key(r), i})
-		}
-		return true
-	})
-	slices.SortFunc(order, func(a, b at) int { return a.id.Compare(b.id) })
-	for _, o := range order {
-		if !f(v.Get(o.slot)) {
-			return
-		}
-	}
 }
 
 func (v *View) queuesByNumber() []int32 {
