@@ -2,6 +2,8 @@ package transport
 
 import (
 	"encoding/binary"
+	"fmt"
+	"syscall"
 	"testing"
 
 	"github.com/gorilla/websocket"
@@ -77,8 +79,20 @@ func BenchmarkDoor(b *testing.B) {
 
 // BenchmarkCycle is enqueue, delivery and ack of a message of 256 bytes through the doors of one real group in memory, with
 // both clients in the same process: what a node without disks and followers costs, and half as much again for the clients.
-func BenchmarkCycle(b *testing.B) {
+func BenchmarkCycle(b *testing.B) { benchmarkCycle(b, 0) }
+
+// BenchmarkConnections is BenchmarkCycle beside so many connections that have said hello and no more.
+func BenchmarkConnections(b *testing.B) {
+	for _, idle := range []int{0, 500, 5000} {
+		b.Run(fmt.Sprintf("idle=%d", idle), func(b *testing.B) { benchmarkCycle(b, idle) })
+	}
+}
+
+func benchmarkCycle(b *testing.B, idle int) {
 	n := stations(b, 1, Config{})[0]
+	for range idle {
+		rawConnect(b, n.addr)
+	}
 	worker, _ := session(b, n.addr)
 	producer := connect(b, n.addr)
 	var ok wire.OK
@@ -91,6 +105,8 @@ func BenchmarkCycle(b *testing.B) {
 	rounds := b.N/frames + 1
 	b.ReportAllocs()
 	b.ResetTimer()
+	from := processCPU(b)
+	defer func() { b.ReportMetric((processCPU(b)-from)/float64(b.N), "cpu-ns/op") }()
 	done := make(chan struct{})
 	go func() { // the producer: four messages of 64 frames under way
 		defer close(done)
@@ -161,4 +177,13 @@ func BenchmarkCycle(b *testing.B) {
 		}
 	}
 	<-done
+}
+
+// processCPU is the processor time of this process so far, ns.
+func processCPU(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano() + u.Stime.Nano())
 }
