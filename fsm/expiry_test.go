@@ -15,7 +15,7 @@ var kept = flag.Int("kept", 1_000_000, "records that TestExpiryCostsWhatEnds kee
 // blind takes away every page of a table but those that hold the given slots, so that whoever reads or writes another record
 // does not get away with it. The state is good for nothing else afterwards.
 func blind[T any](p *table.Pages[T], see ...int32) {
-	const pageShift = 10
+	const pageShift = 7 // of table.Pages
 	f := reflect.ValueOf(p).Elem().FieldByName("pages")
 	pages := *(*[]unsafe.Pointer)(unsafe.Pointer(f.UnsafeAddr()))
 	seen := map[int32]bool{}

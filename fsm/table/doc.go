@@ -2,7 +2,7 @@
 // without a pointer in any element, so that a state of millions of records is a few thousand objects to the garbage
 // collector, grows without ever copying itself, and can be looked at while it goes on changing.
 //
-//	Pages   ▢ pointers to pages ──▶ [1024]T, copied on first write after a View
+//	Pages   ▢ pointers to pages ──▶ [128]T, copied on first write after a View
 //	Index   ▢ directory by the hash's upper bits ──▶ pages of 1024 slots, probed by its lower bits
 //	Heap    ▢ pages of 1024 nodes (key, slot), four children a node
 //	Calendar ▢ a heap of what is next, and sheets of up to 512 nodes for what is far
@@ -13,7 +13,7 @@
 //
 //   - One goroutine owns a container. Only a View is read by others, while the owner goes on.
 //   - No operation takes time that grows with the size of the container, but for the copies of page pointers: View and
-//     the doubling of an index's directory, one pointer for each thousand elements. A calendar goes through whole sheets
+//     the doubling of an index's directory, one pointer for each 128 records or thousand elements. A calendar goes through whole sheets
 //     when their time comes, as many as hold something that is next.
 //   - What is emptied gives its memory back, one page kept in hand.
 //   - Nothing here depends on chance or on addresses: the same calls give the same slots on every node. Slots are local
@@ -36,6 +36,9 @@
 //     slots by time, which must be gone through tick by tick or kept with bitmaps a level, cannot answer what the earliest is
 //     without opening a slot, and has a horizon; lists through the records, whose neighbours would be written, and copied under
 //     a view, at each change; sorting a sheet instead of a heap, which takes in nothing that comes late.
+//   - 2026-11: a page of records holds 128. With 1024 the first five thousand of three million delayed messages to come due under
+//     a view took 65 µs each to copy their pages, a third of a second in which nothing else was done; with 128 the same work is
+//     spread over the first 35,000, at most 20 µs each. Views copy eight times the pointers for it: 0.3 ms at three million.
 //   - 2026-11: pages stay on the Go heap; they hold no pointers, so the collector does not look into them, and what a
 //     view still holds needs no counting.
 package table

@@ -11,12 +11,18 @@ const (
 	pageShift = 10
 	pageSize  = 1 << pageShift
 	pageMask  = pageSize - 1
+
+	// A page of records is what a write copies under a view: where records change in no order, nearly each of the first writes
+	// finds a page that nobody has copied yet.
+	recordShift = 7
+	recordSize  = 1 << recordShift
+	recordMask  = recordSize - 1
 )
 
 // Pages is a table of records of type T, which must hold no pointers, found by slot number. The zero value is ready to
 // use; do not copy it. All methods are for the owner's goroutine.
 type Pages[T any] struct {
-	pages []*[pageSize]T // nil where a page was given back
+	pages []*[recordSize]T // nil where a page was given back
 	gens  []uint64       // generation of each page: equal to gen where no view can hold it
 	meta  []pageMeta
 	gen   uint64       // raised by every View
@@ -29,29 +35,29 @@ type Pages[T any] struct {
 }
 
 type pageMeta struct {
-	used  [pageSize / 64]uint64 // bitmap of live slots
+	used  [recordSize / 64]uint64 // bitmap of live slots
 	nfree int32
 	next  int32 // next page with a free slot, as number + 1; 0: last
 }
 
 // Get is the record in slot i, to read. It is good until the next Mut, Free or View.
-func (p *Pages[T]) Get(i int32) *T { return &p.pages[uint32(i)>>pageShift][i&pageMask] }
+func (p *Pages[T]) Get(i int32) *T { return &p.pages[uint32(i)>>recordShift][i&recordMask] }
 
 // Mut is the record in slot i, to write. Where a view holds the page the record moves to a copy of it, so no pointer
 // from before is good, and this one is good until the next View or Free.
 func (p *Pages[T]) Mut(i int32) *T {
-	k := uint32(i) >> pageShift
+	k := uint32(i) >> recordShift
 	if p.gens[k] != p.gen {
 		p.own(k)
 	}
-	return &p.pages[k][i&pageMask]
+	return &p.pages[k][i&recordMask]
 }
 
 // own makes page k writable. While any view is open the page is taken to be in it: at worst a page is copied in vain
 // that only a released view held.
 func (p *Pages[T]) own(k uint32) {
 	if p.open.Load() != 0 {
-		c := new([pageSize]T)
+		c := new([recordSize]T)
 		*c = *p.pages[k]
 		p.pages[k] = c
 	}
@@ -63,21 +69,21 @@ func (p *Pages[T]) Alloc() int32 {
 	if p.free == 0 {
 		p.pages = append(p.pages, nil)
 		p.gens = append(p.gens, 0)
-		p.meta = append(p.meta, pageMeta{nfree: pageSize})
+		p.meta = append(p.meta, pageMeta{nfree: recordSize})
 		p.free = int32(len(p.pages))
-		if len(p.pages) > 1<<(31-pageShift) {
+		if len(p.pages) > 1<<(31-recordShift) {
 			panic("table: more than 2^31 slots")
 		}
 	}
 	k := p.free - 1
 	m := &p.meta[k]
 	if p.pages[k] == nil {
-		p.pages[k] = new([pageSize]T)
+		p.pages[k] = new([recordSize]T)
 		p.gens[k] = p.gen
 		p.held++
 		p.empty++
 	}
-	if m.nfree == pageSize {
+	if m.nfree == recordSize {
 		p.empty--
 	}
 	if m.nfree--; m.nfree == 0 {
@@ -88,7 +94,7 @@ func (p *Pages[T]) Alloc() int32 {
 		if u := m.used[w]; u != ^uint64(0) {
 			b := bits.TrailingZeros64(^u)
 			m.used[w] = u | 1<<b
-			i := k<<pageShift | int32(w<<6|b)
+			i := k<<recordShift | int32(w<<6|b)
 			p.top = max(p.top, i+1)
 			return i
 		}
@@ -98,9 +104,9 @@ func (p *Pages[T]) Alloc() int32 {
 
 // Free gives slot i back and zeroes its record. It panics where the slot is not live.
 func (p *Pages[T]) Free(i int32) {
-	k := i >> pageShift
+	k := i >> recordShift
 	m := &p.meta[k]
-	w, b := i&pageMask>>6, uint64(1)<<(i&63)
+	w, b := i&recordMask>>6, uint64(1)<<(i&63)
 	if m.used[w]&b == 0 {
 		panic(fmt.Sprintf("table: slot %d freed twice", i))
 	}
@@ -109,7 +115,7 @@ func (p *Pages[T]) Free(i int32) {
 	if m.nfree++; m.nfree == 1 {
 		m.next, p.free = p.free, k+1
 	}
-	if m.nfree == pageSize {
+	if m.nfree == recordSize {
 		if p.empty > 0 { // one in hand is enough
 			p.pages[k] = nil
 			p.held--
@@ -123,8 +129,8 @@ func (p *Pages[T]) Free(i int32) {
 
 // Live reports whether slot i is taken.
 func (p *Pages[T]) Live(i int32) bool {
-	k := i >> pageShift
-	return i >= 0 && int(k) < len(p.meta) && p.meta[k].used[i&pageMask>>6]&(1<<(i&63)) != 0
+	k := i >> recordShift
+	return i >= 0 && int(k) < len(p.meta) && p.meta[k].used[i&recordMask>>6]&(1<<(i&63)) != 0
 }
 
 // Len is the number of live records.
@@ -136,7 +142,7 @@ func (p *Pages[T]) Top() int32 { return p.top }
 // Bytes is the memory held, without copies that only views hold.
 func (p *Pages[T]) Bytes() int64 {
 	var t T
-	return int64(p.held)*pageSize*int64(unsafe.Sizeof(t)) +
+	return int64(p.held)*recordSize*int64(unsafe.Sizeof(t)) +
 		int64(len(p.meta))*int64(unsafe.Sizeof(pageMeta{})+16)
 }
 
@@ -146,7 +152,7 @@ func (p *Pages[T]) Each(f func(i int32, r *T) bool) {
 		for w, u := range p.meta[k].used {
 			for ; u != 0; u &= u - 1 {
 				i := w<<6 | bits.TrailingZeros64(u)
-				if !f(int32(k<<pageShift|i), &p.pages[k][i]) {
+				if !f(int32(k<<recordShift|i), &p.pages[k][i]) {
 					return
 				}
 			}
@@ -156,7 +162,7 @@ func (p *Pages[T]) Each(f func(i int32, r *T) bool) {
 
 // View is the table as it was when View was called, for any goroutine to read until it is released.
 type View[T any] struct {
-	pages    []*[pageSize]T
+	pages    []*[recordSize]T
 	top      int32
 	open     *atomic.Int32
 	released atomic.Bool
@@ -165,14 +171,14 @@ type View[T any] struct {
 // View takes a picture of the table: it copies one pointer for each page. Until it is released, pages are copied before
 // they are written to.
 func (p *Pages[T]) View() *View[T] {
-	v := &View[T]{pages: append([]*[pageSize]T(nil), p.pages...), top: p.top, open: &p.open}
+	v := &View[T]{pages: append([]*[recordSize]T(nil), p.pages...), top: p.top, open: &p.open}
 	p.open.Add(1)
 	p.gen++
 	return v
 }
 
 // Get is the record that slot i held; slot i must have been live.
-func (v *View[T]) Get(i int32) *T { return &v.pages[uint32(i)>>pageShift][i&pageMask] }
+func (v *View[T]) Get(i int32) *T { return &v.pages[uint32(i)>>recordShift][i&recordMask] }
 
 // Top is one past the highest slot that the view may hold.
 func (v *View[T]) Top() int32 { return v.top }
@@ -185,7 +191,7 @@ func (v *View[T]) Each(f func(i int32, r *T) bool) {
 			continue
 		}
 		for i := range pg {
-			if n := int32(k<<pageShift | i); n >= v.top || !f(n, &pg[i]) {
+			if n := int32(k<<recordShift | i); n >= v.top || !f(n, &pg[i]) {
 				return
 			}
 		}
