@@ -52,6 +52,25 @@ func TestSnapshotRests(t *testing.T) {
 	})
 }
 
+func TestSnapshotsApart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		before    int
+		due, want int64
+	}{
+		{"the first", 0, 800, 800},
+		{"the second", 1, 800, 700},
+		{"the third", 2, 800, 600},
+		{"the fourth", 3, 800, 500},
+		{"the ninth", 8, 800, 500},
+	} {
+		if got := snapshotsApart(c.due, c.before); got != c.want {
+			t.Errorf("%s: due at %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // The log between two snapshots grows with the state.
 func TestSnapshotDue(t *testing.T) {
 	g := &Group{limits: Limits{SnapshotBytes: 100, SnapshotEntries: 10}}

@@ -18,11 +18,34 @@ const (
 // them, ten million messages would be written twenty times for each byte that is new.
 const snapshotShare = 4
 
+// snapshotApart is in how many parts that growth is divided: each member before this one, three at most, takes one off, so that not
+// all are at it at once. Meanwhile a node copies each record that changes and its disk is busy, and the others commit.
+const snapshotApart = 8
+
 // snapshotDue is by how many bytes the log is to grow before a snapshot is taken: Limits.SnapshotBytes, or a quarter of a large
 // state's, so that what is written for snapshots is never more than four times what is written for entries, and the log behind the
 // snapshot is read in less time than the snapshot.
 func (g *Group) snapshotDue() int64 {
 	return max(g.limits.SnapshotBytes, g.snapshotSize.Load()/snapshotShare)
+}
+
+// snapshotsApart is snapshotDue for a member with so many before it.
+func snapshotsApart(due int64, before int) int64 {
+	return due - due/snapshotApart*int64(min(before, 3))
+}
+
+// membersBefore is how many other members of the group have a lower id than this one.
+func (g *Group) membersBefore() (n int) {
+	f := g.raft.GetConfiguration()
+	if f.Error() != nil {
+		return 0
+	}
+	for _, s := range f.Configuration().Servers {
+		if s.ID < g.cfg.LocalID {
+			n++
+		}
+	}
+	return n
 }
 
 // entriesDue is the same in entries: Limits.SnapshotEntries, and with a large state in proportion more.
@@ -43,7 +66,8 @@ func (g *Group) keepSnapshots() {
 		}
 		next := snapshotLook
 		bytes, entries := g.logBytes.Load(), g.logEntries.Load()
-		if (bytes >= g.snapshotDue() || entries >= g.entriesDue()) && !g.broken.Load() {
+		apart := g.membersBefore()
+		if (bytes >= snapshotsApart(g.snapshotDue(), apart) || entries >= snapshotsApart(g.entriesDue(), apart)) && !g.broken.Load() {
 			if g.snapshot(bytes, uint64(entries)) {
 				g.logBytes.Add(-bytes)
 				g.logEntries.Add(-entries)
