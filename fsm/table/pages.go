@@ -23,7 +23,7 @@ const (
 // use; do not copy it. All methods are for the owner's goroutine.
 type Pages[T any] struct {
 	pages []*[recordSize]T // nil where a page was given back
-	gens  []uint64       // generation of each page: equal to gen where no view can hold it
+	gens  []uint64         // generation of each page: equal to gen where no view can hold it
 	meta  []pageMeta
 	gen   uint64       // raised by every View
 	open  atomic.Int32 // views not released
