@@ -10,7 +10,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build bin/demo demo cluster test lint fmt bench fuzz setup peers
+.PHONY: help build bin/demo demo cluster test lint fmt bench profile fuzz setup peers
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -53,6 +53,12 @@ peers: FOR := 10s
 peers: ## Quorate against NATS JetStream, RabbitMQ and Redis Streams, which are installed for it: REPEAT= times, FOR= each, WITHIN= in all
 	@scripts/setup-peers
 	@cd bench/peers && go run . --for $(FOR) --repeat $(REPEAT) --size $(SIZE) $(if $(WITHIN),--within $(WITHIN)) --readme ../../README.md
+
+profile: FOR := 10s
+profile: W ?= W3
+profile: ## where the time of a message goes: CPU, allocation, block and mutex profiles and traces of three nodes under W=, into bin/profile; a page in bench/
+	@CGO_ENABLED=0 go build -trimpath -tags profile -ldflags "-X main.version=$(VERSION)" -o bin/quorate-profile ./cmd/quorate
+	@go run ./bench/profile -w $(W) -size $(SIZE) -for $(FOR) -commit $(VERSION)
 
 fuzz: ## each fuzz target for FOR=
 	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -1,4 +1,4 @@
-//go:build !chaos
+//go:build !chaos && !profile
 
 package main
 
@@ -8,5 +8,5 @@ import (
 	"github.com/quorate/quorate/cluster"
 )
 
-// debugHandler is nil: only a chaos build has seams for its harness.
+// debugHandler is nil: only a chaos build has seams for its harness, and a profile build has profiles.
 func debugHandler(*cluster.Node) http.Handler { return nil }
