@@ -19,9 +19,11 @@ const aheadLeast = 4
 type ahead struct {
 	acks  []ID // messages that the entry acknowledges, at most aheadMost
 	slots []int32
-	sides []int32
-	blobs []arena.Ref
-	seen  uint64 // keeps the loads from being left out
+	// hashes are of lanes that messages to be enqueued belong to.
+	hashes []uint64
+	sides  []int32
+	blobs  []arena.Ref
+	seen   uint64 // keeps the loads from being left out
 }
 
 // readAhead says whether every byte of an entry is understood, and notes what it is about.
@@ -56,6 +58,61 @@ func (s *State) lookAtAcks() {
 		a.seen += uint64(slot)
 	}
 	s.lookAt(a.slots)
+	s.lookAtEnds(a.slots)
+}
+
+// lookAtEnds looks at what the ends of leases lead to: their places in the queue's heap, and who holds their lanes next.
+func (s *State) lookAtEnds(slots []int32) {
+	a := &s.ahead
+	next := slots[:0]
+	for _, slot := range slots {
+		m := s.messages.Get(slot)
+		if m.state != StateLeased {
+			continue
+		}
+		q := s.queues[m.queue]
+		if pos := s.sides.Get(m.side).heapPos; pos >= 0 && int(pos) < q.leases.Len() {
+			at, _ := q.leases.At(pos)
+			a.seen += uint64(at)
+		}
+		switch {
+		case m.flags&flagHolds == 0:
+		case m.next != none:
+			next = append(next, s.rows.Get(m.next).head)
+		default:
+			key, _ := s.laneKey(q, m)
+			last, _ := s.laneIx.Peek(s.hashLane(q, key))
+			a.seen += uint64(last)
+		}
+	}
+	for _, slot := range next {
+		a.seen += s.messages.Get(slot).place
+	}
+}
+
+// lookAtKeys looks at the lanes that messages to be enqueued belong to.
+func (s *State) lookAtKeys(q *queue, ms []Message) {
+	if q.meta.options.Ordering != OrderPerKey || len(ms) < aheadLeast {
+		return
+	}
+	a := &s.ahead
+	a.hashes, a.slots, a.blobs = a.hashes[:0], a.slots[:0], a.blobs[:0]
+	for i := range ms {
+		if key := ms[i].Key; len(key) > 0 {
+			a.hashes = append(a.hashes, s.hashLane(q, key))
+		}
+	}
+	for _, h := range a.hashes {
+		if slot, ok := s.laneIx.Peek(h); ok {
+			a.slots = append(a.slots, slot)
+		}
+	}
+	for _, slot := range a.slots {
+		a.blobs = append(a.blobs, s.messages.Get(slot).body)
+	}
+	for _, r := range a.blobs {
+		a.seen += uint64(s.arena.Size(r))
+	}
 }
 
 // lookAtDue looks at the next messages of a queue that are due.
@@ -79,7 +136,7 @@ func (s *State) lookAt(slots []int32) {
 	for _, slot := range slots {
 		m := s.messages.Get(slot)
 		a.blobs = append(a.blobs, m.body)
-		if m.side != none {
+		if m.hasSide() {
 			a.sides = append(a.sides, m.side)
 		}
 	}

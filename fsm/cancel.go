@@ -47,7 +47,7 @@ func (s *State) cancel(op *Cancel) (o Outcome) {
 	m := s.messages.Get(slot)
 	q := s.queues[m.queue]
 	var lease ID
-	if m.side != none {
+	if m.hasSide() {
 		lease = s.sides.Get(m.side).lease
 	}
 	o.ID = m.id

@@ -34,7 +34,7 @@ type checker struct {
 	bytes   int64            // of blobs that records hold
 	blobs   int64
 	slack   int64 // what heads and padding may add
-	inLanes int   // lanes of queues
+	inRows  int   // rows of queues
 	inKeys  int   // keys of queues
 	inFlows int   // flows of queues
 }
@@ -125,7 +125,7 @@ func (c *checker) queue(q *queue) {
 	for p := range q.ready {
 		last := uint64(0)
 		n := c.walk(q.ready[p], where("ready"), func(m *message) {
-			if m.state != StateReady || int(m.priority) != p || m.queue != q.slot || m.gen != t.liveGen || m.place <= last || m.flags&flagReleased != 0 {
+			if m.state != StateReady || int(m.priority) != p && q.meta.options.Ordering == OrderUnordered || m.queue != q.slot || m.gen != t.liveGen || m.place <= last || m.flags&flagReleased != 0 {
 				c.bad("%s %d: message %s does not belong (state %d, place %d after %d)", where("ready"), p, m.id, m.state, m.place, last)
 			}
 			last = m.place
@@ -260,7 +260,7 @@ func (c *checker) messages() {
 			if parked++; !slices.Contains(s.parked, slot) {
 				c.bad("message %s is done and not parked", m.id)
 			}
-			if m.side != none {
+			if m.hasSide() {
 				sides++
 				c.blob("history", m.id, s.sides.Get(m.side).history, owner(ownHistory, m.side))
 			}
@@ -276,7 +276,7 @@ func (c *checker) messages() {
 		if _, ok := s.byID.Find(hashID(m.id), func(v int32) bool { return v == slot }); !ok {
 			c.bad("message %s is not found by its id", m.id)
 		}
-		if m.side != none {
+		if m.hasSide() {
 			sides++
 			sd := s.sides.Get(m.side)
 			if !s.sides.Live(m.side) || sd.message != slot {

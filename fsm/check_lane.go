@@ -2,84 +2,98 @@ package fsm
 
 import "fmt"
 
-// queueLanes checks the lanes of a queue and says how many messages wait in them.
+// queueLanes checks what waits in the lanes of a queue and says how many messages that are.
 func (c *checker) queueLanes(q *queue) (blocked int64) {
 	s, t := c.s, c.s.tallies.Get(q.slot)
 	n, older := 0, none
-	for ln := q.lanes.head; ln != none; ln = s.lanes.Get(ln).newer {
-		if !s.lanes.Live(ln) || n > s.lanes.Len() {
-			c.bad("queue %q has a lane that is free, or a ring of them", q.meta.name)
+	for r := q.rows.head; r != none; r = s.rows.Get(r).newer {
+		if !s.rows.Live(r) || n > s.rows.Len() {
+			c.bad("queue %q has a row that is free, or a ring of them", q.meta.name)
 			return blocked
 		}
-		l := s.lanes.Get(ln)
-		if older != none && l.head == none && s.lanes.Get(older).head != none {
-			c.bad("queue %q: a lane stands behind one in which messages wait", q.meta.name)
+		w := s.rows.Get(r)
+		if w.older != older || w.queue != q.slot || w.gen != t.liveGen || w.head == none {
+			c.bad("queue %q: a row is out of place, or nobody waits in it", q.meta.name)
 		}
 		n++
-		if !s.messages.Live(l.holder) {
-			c.bad("queue %q: a lane is held by slot %d, which is free", q.meta.name, l.holder)
-			older = ln
+		older = r
+		if !s.messages.Live(w.holder) {
+			c.bad("queue %q: a lane is held by slot %d, which is free", q.meta.name, w.holder)
 			continue
 		}
-		key := s.laneText(q, l)
+		h := s.messages.Get(w.holder)
+		key, ordered := s.laneKey(q, h)
 		where := fmt.Sprintf("queue %q lane %q", q.meta.name, key)
-		if at, ok := s.findLane(q, l.hash, key); !ok || at != ln || l.hash != s.hashLane(q, key) || l.queue != q.slot || l.gen != t.liveGen ||
-			l.older != older {
-			c.bad("%s is not found, not alone or out of place", where)
+		if !ordered || h.flags&flagHolds == 0 || s.rowOf(h) != r {
+			c.bad("%s is held by message %s, which does not know it", where, h.id)
 		}
-		older = ln
-		h := s.messages.Get(l.holder)
-		if at, _, ordered := s.laneOf(q, h); !ordered || at != ln || h.queue != q.slot || !s.alive(h) || h.flags&flagBlocked != 0 ||
-			h.state != StateReady && h.state != StateLeased && h.state != StateRetrying {
-			c.bad("%s is held by message %s in state %d", where, h.id, h.state)
-		}
-		last := h.place
-		blocked += c.walk(list{l.head, l.tail}, where, func(m *message) {
+		last, place, at := none, h.place, w.head
+		for ; at != none; at = s.messages.Get(at).next {
+			c.link(at, where)
+			m := s.messages.Get(at)
+			text, _ := s.laneKey(q, m)
 			if m.state != StateReady || m.flags&^(flagPushed|flagHooked|flagMoved) != flagBlocked || m.queue != q.slot || m.gen != t.liveGen ||
-				m.place <= last || m.priority != DefaultPriority {
-				c.bad("%s: message %s does not belong (state %d, place %d after %d)", where, m.id, m.state, m.place, last)
+				m.place <= place || m.priority != DefaultPriority || m.prev != last || s.readyRow(m) != r || string(text) != string(key) {
+				c.bad("%s: message %s does not belong (state %d, place %d after %d)", where, m.id, m.state, m.place, place)
+				return blocked
 			}
-			if at, _, _ := s.laneOf(q, m); at != ln {
-				c.bad("%s: message %s is of another", where, m.id)
+			last, place = at, m.place
+			if blocked++; blocked > int64(s.messages.Len()) {
+				c.bad("%s is a ring", where)
+				return blocked
 			}
-			last = m.place
-		})
+		}
+		if found, _, _ := s.lastOf(q, h); found != last {
+			c.bad("%s ends with slot %d, the index says %d", where, last, found)
+		}
 	}
-	if q.lanes.tail != older {
-		c.bad("queue %q: the last lane is %d, want %d", q.meta.name, q.lanes.tail, older)
+	if q.rows.tail != older {
+		c.bad("queue %q: the last row is %d, want %d", q.meta.name, q.rows.tail, older)
 	}
-	c.inLanes += n
+	c.inRows += n
 	return blocked
 }
 
-// lanes checks what is not of one queue: that every message of an ordered queue that can be seen has its lane, and that no
-// lane is left over.
+// lanes checks what is not of one queue: that every message of an ordered queue that can be seen is in a lane, that each has one
+// holder, and that no lane is left over.
 func (c *checker) lanes() {
 	s := c.s
+	lanes, purged := 0, 0
 	s.messages.Each(func(slot int32, m *message) bool {
+		inLane := m.flags & (flagBlocked | flagHolds)
 		if m.state == StateDone || !s.alive(m) || m.state == StateDead || m.state == StateScheduled {
+			if inLane != 0 {
+				purged++
+			}
 			return true // what was handed over is in no queue, and its queue may be gone
 		}
 		q := s.queues[m.queue]
-		ln, _, ordered := s.laneOf(q, m)
-		blocked := m.flags&flagBlocked != 0
+		last, _, ordered := s.lastOf(q, m)
 		switch {
-		case !ordered && blocked:
-			c.bad("message %s waits in a lane that it does not belong to", m.id)
-		case ordered && (ln == none || blocked == (s.lanes.Get(ln).holder == slot)):
-			c.bad("message %s of queue %q has no lane, or not its place there", m.id, q.meta.name)
+		case ordered != (inLane == flagBlocked || inLane == flagHolds):
+			c.bad("message %s of queue %q is in a lane: %t, want %t (%#x)", m.id, q.meta.name, !ordered, ordered, inLane)
+		case inLane == flagHolds && s.rowOf(m) == none && last != slot:
+			c.bad("message %s of queue %q is alone in its lane, but the index leads to slot %d", m.id, q.meta.name, last)
+		case inLane == flagHolds && s.rowOf(m) != none && (!s.rows.Live(s.rowOf(m)) || s.rows.Get(s.rowOf(m)).holder != slot):
+			c.bad("message %s of queue %q holds a lane that another holds", m.id, q.meta.name)
+		}
+		if inLane == flagHolds {
+			lanes++
 		}
 		return true
 	})
-	purged := 0
-	s.lanes.Each(func(_ int32, l *lane) bool {
-		if t := s.tallies.Get(l.queue); t.gone || l.gen != t.liveGen {
+	if n := s.laneIx.Len(); n < lanes || n > lanes+purged {
+		c.bad("%d lanes in the index, a scan finds %d and %d purged messages", n, lanes, purged)
+	}
+	purged = 0
+	s.rows.Each(func(_ int32, w *row) bool {
+		if t := s.tallies.Get(w.queue); t.gone || w.gen != t.liveGen {
 			purged++
 		}
 		return true
 	})
-	if n := s.lanes.Len(); n != c.inLanes+purged || s.laneIx.Len() != n {
-		c.bad("%d lanes, %d indexed: queues have %d, purged are %d", n, s.laneIx.Len(), c.inLanes, purged)
+	if n := s.rows.Len(); n != c.inRows+purged {
+		c.bad("%d rows: queues have %d, purged are %d", n, c.inRows, purged)
 	}
 }
 

@@ -10,6 +10,7 @@ func (s *State) die(q *queue, slot int32, reason DeadReason) {
 		return
 	}
 	s.leaveMoved(q, slot)
+	s.leaveLane(q, slot)
 	sl := s.newSide(slot)
 	m, sd, t := s.messages.Mut(slot), s.sides.Mut(sl), s.tallies.Mut(q.slot)
 	m.state, m.gen = StateDead, t.deadGen
@@ -24,7 +25,6 @@ func (s *State) die(q *queue, slot int32, reason DeadReason) {
 	s.linkDead(q, slot)
 	s.indexDead(q, slot, false)
 	s.tellTask(q, m)
-	s.leaveLane(q, slot)
 	if o := &q.meta.options; o.DeadOverflow == DeadDropOldest {
 		// At most so many at once, where the maximum was lowered: the next death goes on.
 		for range MaxReclaim {

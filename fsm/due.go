@@ -75,9 +75,9 @@ func (s *State) duePush(q *queue, sl int32) {
 	s.clockFix(clockDue, q)
 }
 
-// dueRemove takes a message that is not out from under the clock, if it is there.
+// dueRemove takes a message that is not out from under the clock, if it is there. sl is negative where it has no side.
 func (s *State) dueRemove(q *queue, sl int32) {
-	if sl == none {
+	if sl < 0 {
 		return
 	}
 	if pos := s.sides.Get(sl).heapPos; pos != none {

@@ -4,6 +4,9 @@ package fsm
 func (s *State) enqueueBatch(op *Enqueue) {
 	ses := s.openRequest(op.Request)
 	q := s.findQueue(op.Queue)
+	if q != nil {
+		s.lookAtKeys(q, op.Messages)
+	}
 	for i := range op.Messages {
 		var o Outcome
 		if s.admit(ses, op.Request, uint64(i), &o) {

@@ -18,7 +18,7 @@ const (
 	garbageWaiting  garbageKind = iota // sides under the clock: scheduled and retrying messages are given back, ready ones are in a list too
 	garbageReleased                    // messages
 	garbageList                        // messages, by next
-	garbageLanes                       // lanes, by newer, with the messages that wait in them
+	garbageRows                        // by newer, with the messages that wait in them
 	garbageLeased                      // sides
 	garbageFlows                       // by newer, with the messages in them
 	garbageKeys                        // by newer
@@ -55,18 +55,18 @@ func (s *State) collectJob(j *garbageJob, left int) (int, bool) {
 			s.dropMessage(slot)
 		}
 		return left, j.head == none
-	case garbageLanes:
+	case garbageRows:
 		for left > 0 && j.head != none {
-			ln := j.head
-			for ; left > 0 && s.lanes.Get(ln).head != none; left-- {
-				slot := s.lanes.Get(ln).head
-				s.lanes.Mut(ln).head = s.messages.Get(slot).next
+			r := j.head
+			for ; left > 0 && s.rows.Get(r).head != none; left-- {
+				slot := s.rows.Get(r).head
+				s.rows.Mut(r).head = s.messages.Get(slot).next
 				s.dropMessage(slot)
 			}
 			if left > 0 {
 				left--
-				j.head = s.lanes.Get(ln).newer
-				s.freeLane(ln)
+				j.head = s.rows.Get(r).newer
+				s.rows.Free(r)
 			}
 		}
 		return left, j.head == none

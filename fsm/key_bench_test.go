@@ -23,70 +23,18 @@ func BenchmarkFlows(b *testing.B) {
 		{"fair, in flight, rate", QueueOptions{FairBy: FairByKey, MaxInFlightPerKey: 1, RatePerKeyMilli: 1_000_000}, 0},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := newRig(b)
-			r.quiet = true
-			name := []byte("q")
-			r.ok(&CreateQueue{Name: name, Options: c.o})
-			op := &Enqueue{Queue: name}
-			body := make([]byte, 256)
-			for range 200 {
-				op.Messages = append(op.Messages, Message{Body: body, Priority: DefaultPriority})
+			t := newTurns(b, c.o, 256)
+			if c.flood > 0 {
+				t.dress = func(_ int, m *Message) { m.Key = append(m.Key[:0], "flood"...) }
+				t.fill(turnBatch)
+				lease := t.lease
+				lease.Consumer, lease.Max = Consumer{Sub: 9}, 1
+				t.ok(&lease)
+				t.fill(c.flood - turnBatch)
 			}
-			var data []byte
-			apply := func() {
-				r.index++
-				if err := r.s.Apply(r.index, data, &r.fx); err != nil {
-					b.Fatal(err)
-				}
-			}
-			begin := func() { data = AppendEntryHeader(data[:0], r.now, 0) }
-			for n := 0; n < c.flood; n += 200 {
-				for i := range op.Messages {
-					op.Messages[i].Key = []byte("flood")
-				}
-				begin()
-				data = AppendOp(data, op)
-				if n == 0 {
-					data = AppendOp(data, &Lease{Queue: name, Consumer: Consumer{Sub: 9}, Max: 1, LeaseMillis: MaxLeaseMillis})
-				}
-				apply()
-			}
-			at := 0
-			fill := func() {
-				for i := range op.Messages {
-					op.Messages[i].Key = strconv.AppendInt(op.Messages[i].Key[:0:0], int64(at%keys), 36)
-					at++
-				}
-				data = AppendOp(data, op)
-			}
-			for range keys / 200 {
-				begin()
-				fill()
-				apply()
-			}
-			lease := &Lease{Queue: name, Consumer: someone, Worker: []byte("host:1:2"), Max: 200, LeaseMillis: MaxLeaseMillis}
-			acks := make([]Ack, 200)
-			held, done := 0, 0
-			b.ReportAllocs()
-			b.ResetTimer()
-			from := cpu(b)
-			for n := 0; n < b.N; n += 200 {
-				r.now++
-				begin()
-				fill()
-				data = AppendOp(data, lease)
-				for i := range held {
-					data = AppendOp(data, &acks[i])
-				}
-				apply()
-				done += held
-				held = len(r.fx.Leases)
-				for i := range held {
-					acks[i].Token = r.fx.Leases[i].Token
-				}
-			}
-			b.ReportMetric((cpu(b)-from)/float64(b.N), "cpu-ns/op")
-			b.ReportMetric(float64(done)/float64(b.N), "done/op")
+			t.dress = keysInTurn(keys)
+			t.fill(keys)
+			t.run(b, 1)
 		})
 	}
 }

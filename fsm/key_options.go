@@ -80,7 +80,7 @@ func (s *State) dissolve(q *queue) {
 			m.flags &^= flagReleased
 			s.setChild(w.slot, none)
 		}
-		s.pushReady(q, w.slot)
+		s.append(q, w.slot)
 	}
 }
 

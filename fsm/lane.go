@@ -2,16 +2,21 @@ package fsm
 
 import "github.com/quorate/quorate/fsm/table"
 
-// lane is an ordered group of messages: all of a fifo queue, or those of one key of a per_key queue. One message of it, the
+// A lane is an ordered group of messages: all of a fifo queue, or those of one key of a per_key queue. One message of it, the
 // holder, is before all others: only it can be leased, and it holds the lane while it is ready, out or retrying, until it is
 // done or dead. The others wait behind it by place, in no list of the queue, so that a lane that is stuck costs nobody else
-// anything. A lane exists while it has a holder.
-type lane struct {
-	hash         uint64 // of (queue, key), in the index; the key itself is in its messages
+// anything.
+//
+// The index leads from (queue, key) to the last message of a lane, which is its holder where it is alone. Who waits is in a
+// record, the lane's row, that exists while anybody does. Messages know it (rowOf), so that what leases and ends a message
+// looks up no key but where a lane ends with it.
+
+// row is what waits in a lane.
+type row struct {
 	queue        int32  // slot
 	holder       int32  // message
-	head, tail   int32  // messages that wait, by place
-	older, newer int32  // lanes of the queue: those in which messages wait are at the end
+	head         int32  // the first message that waits; the last is in the index
+	older, newer int32  // rows of the queue
 	gen          uint32 // the queue's liveGen: not equal means purged
 }
 
@@ -32,201 +37,254 @@ func (s *State) hashLane(q *queue, key []byte) uint64 {
 	return table.HashID(s.hashText(key), uint64(q.meta.number))
 }
 
-// laneText is the key of a lane that is not purged: that of its holder.
-func (s *State) laneText(q *queue, l *lane) []byte {
-	key, _ := s.laneKey(q, s.messages.Get(l.holder))
-	return key
-}
-
-// laneOf is the lane of a message, none where it has none. ordered says whether it belongs to one, there or not; hash is then
-// that of the lane.
-func (s *State) laneOf(q *queue, m *message) (ln int32, hash uint64, ordered bool) {
+// lastOf is the last message of the lane that a message of a queue belongs to, none where there is no such lane yet. ordered
+// says whether it belongs to one at all; hash is then that of the lane.
+func (s *State) lastOf(q *queue, m *message) (last int32, hash uint64, ordered bool) {
 	key, ordered := s.laneKey(q, m)
 	if !ordered {
 		return none, 0, false
 	}
 	hash = s.hashLane(q, key)
-	ln, ok := s.findLane(q, hash, key)
-	if !ok {
-		ln = none
-	}
-	return ln, hash, true
-}
-
-func (s *State) findLane(q *queue, hash uint64, key []byte) (int32, bool) {
 	gen := s.tallies.Get(q.slot).liveGen
-	return s.laneIx.Find(hash, func(v int32) bool {
-		l := s.lanes.Get(v)
-		return l.queue == q.slot && l.gen == gen && string(s.laneText(q, l)) == string(key)
-	})
-}
-
-// laneHeldBy is the lane that a message holds, none where it holds none. It compares no keys.
-func (s *State) laneHeldBy(q *queue, slot int32) int32 {
-	key, ordered := s.laneKey(q, s.messages.Get(slot))
-	if !ordered {
-		return none
-	}
-	gen := s.tallies.Get(q.slot).liveGen
-	ln, ok := s.laneIx.Find(s.hashLane(q, key), func(v int32) bool {
-		l := s.lanes.Get(v)
-		return l.holder == slot && l.queue == q.slot && l.gen == gen
-	})
-	if !ok {
-		return none
-	}
-	return ln
-}
-
-// openLane makes the lane of a key with its first holder.
-func (s *State) openLane(q *queue, hash uint64, holder int32) {
-	ln := s.lanes.Alloc()
-	l := s.lanes.Mut(ln)
-	*l = lane{
-		hash: hash, queue: q.slot, holder: holder, head: none, tail: none, gen: s.tallies.Get(q.slot).liveGen,
-	}
-	s.linkLane(q, ln)
-	s.laneIx.Insert(hash, ln)
-}
-
-// linkLane puts a lane among its queue's, at the end that says whether messages wait in it: a listing of those that wait
-// need not pass the others.
-func (s *State) linkLane(q *queue, ln int32) {
-	l := s.lanes.Mut(ln)
-	if l.head == none {
-		l.older, l.newer = none, q.lanes.head
-		if l.newer != none {
-			s.lanes.Mut(l.newer).older = ln
-		} else {
-			q.lanes.tail = ln
+	last, ok := s.laneIx.Find(hash, func(v int32) bool {
+		l := s.messages.Get(v)
+		if l.queue != q.slot || l.gen != gen && l.state != StateLeased {
+			return false
 		}
-		q.lanes.head = ln
+		text, _ := s.laneKey(q, l)
+		return string(text) == string(key)
+	})
+	if !ok {
+		last = none
+	}
+	return last, hash, true
+}
+
+// Where a message keeps its row: while it is ready, in its side (newer) or, without one, in the place of that, as −2 − row; else
+// in next. Ready ones need next for where they stand, and the others have no use for it.
+
+// readyRow is the row of a ready message, none where it holds a lane in which nobody waits.
+func (s *State) readyRow(m *message) int32 {
+	if m.side < none {
+		return -2 - m.side
+	}
+	if m.side == none {
+		return none
+	}
+	return s.sides.Get(m.side).newer
+}
+
+// setReadyRow notes the row of a ready message.
+func (s *State) setReadyRow(m *message, r int32) {
+	if m.hasSide() {
+		s.sides.Mut(m.side).newer = r
 		return
 	}
-	l.older, l.newer = q.lanes.tail, none
-	if l.older != none {
-		s.lanes.Mut(l.older).newer = ln
-	} else {
-		q.lanes.head = ln
-	}
-	q.lanes.tail = ln
-}
-
-func (s *State) unlinkLane(q *queue, ln int32) {
-	l := s.lanes.Get(ln)
-	if l.older != none {
-		s.lanes.Mut(l.older).newer = l.newer
-	} else {
-		q.lanes.head = l.newer
-	}
-	if l.newer != none {
-		s.lanes.Mut(l.newer).older = l.older
-	} else {
-		q.lanes.tail = l.older
+	m.side = none
+	if r != none {
+		m.side = -2 - r
 	}
 }
 
-// closeLane removes a lane that holds nothing any more.
-func (s *State) closeLane(q *queue, ln int32) {
-	s.unlinkLane(q, ln)
-	s.freeLane(ln)
+// rowOf is the row of a message that is in a lane.
+func (s *State) rowOf(m *message) int32 {
+	if m.state == StateReady {
+		return s.readyRow(m)
+	}
+	return m.next
 }
 
-// freeLane gives back a lane that is linked nowhere.
-func (s *State) freeLane(ln int32) {
-	s.laneIx.Delete(s.lanes.Get(ln).hash, ln)
-	s.lanes.Free(ln)
+// standUp is called for every message that is about to stand where it is served, standDown for one that has left that place:
+// one that holds a lane keeps its row elsewhere then.
+func (s *State) standUp(m *message) {
+	if m.flags&flagHolds != 0 {
+		s.setReadyRow(m, m.next)
+	}
 }
 
-// queueUp puts a message that has just got its place behind the holder of its lane. false: it may be served, having no lane
+func (s *State) standDown(m *message) {
+	if m.flags&flagHolds != 0 {
+		m.next = s.readyRow(m)
+		s.setReadyRow(m, none)
+	}
+}
+
+// openRow makes the row of a lane in which the first message is about to wait.
+func (s *State) openRow(q *queue, holder, first int32) int32 {
+	r := s.rows.Alloc()
+	*s.rows.Mut(r) = row{
+		queue: q.slot, holder: holder, head: first, older: q.rows.tail, newer: none, gen: s.tallies.Get(q.slot).liveGen,
+	}
+	if q.rows.tail != none {
+		s.rows.Mut(q.rows.tail).newer = r
+	} else {
+		q.rows.head = r
+	}
+	q.rows.tail = r
+	if m := s.messages.Mut(holder); m.state == StateReady {
+		s.setReadyRow(m, r)
+	} else {
+		m.next = r
+	}
+	return r
+}
+
+// closeRow removes a row in which nobody waits any more. That its holder knows none is the caller's to see to.
+func (s *State) closeRow(q *queue, r int32) {
+	w := s.rows.Get(r)
+	if w.older != none {
+		s.rows.Mut(w.older).newer = w.newer
+	} else {
+		q.rows.head = w.newer
+	}
+	if w.newer != none {
+		s.rows.Mut(w.newer).older = w.older
+	} else {
+		q.rows.tail = w.older
+	}
+	s.rows.Free(r)
+}
+
+// queueUp puts a message that has just got its place behind the last one of its lane. false: it may be served, having no lane
 // or a lane of its own now.
 func (s *State) queueUp(q *queue, slot int32) bool {
-	ln, hash, ordered := s.laneOf(q, s.messages.Get(slot))
+	if q.meta.options.Ordering == OrderUnordered {
+		return false
+	}
+	last, hash, ordered := s.lastOf(q, s.messages.Get(slot))
 	switch {
 	case !ordered:
 		return false
-	case ln == none:
-		s.openLane(q, hash, slot)
+	case last == none:
+		s.hold(hash, slot)
 		return false
 	}
-	l, m := s.lanes.Mut(ln), s.messages.Mut(slot)
+	s.laneIx.Replace(hash, last, slot)
+	m, l := s.messages.Mut(slot), s.messages.Mut(last)
 	m.flags |= flagBlocked
-	m.prev, m.next = l.tail, none
+	m.next = none
 	q.blocked++
-	if l.tail != none {
-		s.messages.Mut(l.tail).next = slot
-		l.tail = slot
+	if l.flags&flagBlocked == 0 {
+		m.prev = none
+		s.setReadyRow(m, s.openRow(q, last, slot))
 		return true
 	}
-	s.unlinkLane(q, ln)
-	l.head, l.tail = slot, slot
-	s.linkLane(q, ln)
+	m.prev, l.next = last, slot
+	s.setReadyRow(m, s.readyRow(l))
 	return true
 }
 
-// unblock takes a waiting message out of its lane.
-func (s *State) unblock(q *queue, ln, slot int32) {
+// hold gives a message a lane of its own.
+func (s *State) hold(hash uint64, slot int32) {
 	m := s.messages.Mut(slot)
+	m.flags |= flagHolds
+	m.next = none
+	s.laneIx.Insert(hash, slot)
+}
+
+// unblock takes a waiting message out of its lane.
+func (s *State) unblock(q *queue, slot int32) {
+	m := s.messages.Mut(slot)
+	r := s.readyRow(m)
+	s.setReadyRow(m, none)
 	m.flags &^= flagBlocked
 	q.blocked--
-	at := list{s.lanes.Get(ln).head, s.lanes.Get(ln).tail}
-	s.unlink(&at, m)
-	if at.head == none {
-		s.unlinkLane(q, ln)
+	w := s.rows.Mut(r)
+	before := m.prev
+	if before != none {
+		s.messages.Mut(before).next = m.next
+	} else {
+		before, w.head = w.holder, m.next
 	}
-	l := s.lanes.Mut(ln)
-	l.head, l.tail = at.head, at.tail
-	if at.head == none {
-		s.linkLane(q, ln)
+	if m.next != none {
+		s.messages.Mut(m.next).prev = m.prev
+	} else {
+		key, _ := s.laneKey(q, m)
+		s.laneIx.Replace(s.hashLane(q, key), slot, before)
+	}
+	m.prev, m.next = none, none
+	if w.head == none {
+		if h := s.messages.Mut(w.holder); h.state == StateReady {
+			s.setReadyRow(h, none)
+		} else {
+			h.next = none
+		}
+		s.closeRow(q, r)
 	}
 }
 
 // leaveLane is called for every live message that ends, done or dead, once it is detached: where it held a lane, the next one
 // does.
 func (s *State) leaveLane(q *queue, slot int32) {
-	if q.meta.options.Ordering == OrderUnordered {
+	m := s.messages.Get(slot)
+	if m.flags&flagHolds == 0 {
 		return
 	}
-	ln := s.laneHeldBy(q, slot)
-	if ln == none {
+	m = s.messages.Mut(slot)
+	r := m.next
+	if r == none {
+		s.unlane(m, slot)
+		m.flags &^= flagHolds
 		return
 	}
-	next := s.lanes.Get(ln).head
-	if next == none {
-		s.closeLane(q, ln)
-		return
+	m.flags &^= flagHolds
+	m.next = none
+	next := s.rows.Get(r).head
+	n := s.messages.Mut(next)
+	s.setReadyRow(n, none)
+	n.flags = n.flags&^flagBlocked | flagHolds
+	q.blocked--
+	w := s.rows.Mut(r)
+	if w.holder, w.head = next, n.next; w.head != none {
+		s.messages.Mut(w.head).prev = none
+	} else {
+		s.closeRow(q, r)
+		r = none
 	}
-	s.unblock(q, ln, next)
-	s.lanes.Mut(ln).holder = next
-	s.serve(q, next)
+	n.next = r
+	s.pushOld(q, next)
 	s.tellReady(q)
 }
 
-// serve makes a ready message one that can be leased, at its place, which may be an old one.
-func (s *State) serve(q *queue, slot int32) {
-	m := s.messages.Get(slot)
-	if last := q.ready[m.priority].tail; last == none || s.messages.Get(last).place < m.place {
-		s.pushReady(q, slot)
+// unlane takes a message out of the index of lanes, if it is the last of one.
+func (s *State) unlane(m *message, slot int32) {
+	if m.flags&flagBlocked != 0 && m.next != none {
 		return
 	}
-	s.pushOld(q, slot)
+	q := s.queues[m.queue]
+	key, _ := s.laneKey(q, m)
+	if s.laneIx.Delete(s.hashLane(q, key), slot) {
+		return
+	}
+	// Purged, and others waited behind it, or the queue's order has been changed since.
+	if !s.laneIx.Delete(s.hashLane(q, nil), slot) {
+		s.laneIx.Delete(s.hashLane(q, s.keyText(m)), slot)
+	}
 }
 
-// swapLanes gives the queue an empty set of lanes, what is out holding new ones. It is called with the new liveGen.
+// swapLanes has what waits in lanes given back. What is out goes on holding them.
 func (s *State) swapLanes(q *queue) {
-	if q.lanes.head != none {
-		s.garbage = append(s.garbage, garbageJob{kind: garbageLanes, head: q.lanes.head})
-	}
-	q.lanes, q.blocked = emptyList, 0
-	if q.meta.options.Ordering == OrderUnordered {
+	if q.rows.head == none {
 		return
 	}
+	s.garbage = append(s.garbage, garbageJob{kind: garbageRows, head: q.rows.head})
+	q.rows, q.blocked = emptyList, 0
 	for i := range int32(q.leases.Len()) {
 		_, sl := q.leases.At(i)
 		slot := s.sides.Get(sl).message
-		if key, ordered := s.laneKey(q, s.messages.Get(slot)); ordered {
-			s.openLane(q, s.hashLane(q, key), slot)
+		m := s.messages.Mut(slot)
+		if m.flags&flagHolds == 0 || m.next == none {
+			continue
 		}
+		r := m.next
+		m.next = none
+		key, _ := s.laneKey(q, m)
+		hash := s.hashLane(q, key)
+		last, _ := s.laneIx.Find(hash, func(v int32) bool {
+			l := s.messages.Get(v)
+			return l.flags&flagBlocked != 0 && s.readyRow(l) == r
+		})
+		s.laneIx.Replace(hash, last, slot)
 	}
 }
 

@@ -2,6 +2,8 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -85,7 +87,7 @@ func TestFIFO(t *testing.T) {
 	got, of = r.take(10)
 	must(t, "the last", got, "d")
 	r.ok(&Ack{Token: of["d"]})
-	must(t, "no lane is left", r.s.lanes.Len(), 0)
+	must(t, "no lane is left", r.s.Memory().Lanes, 0)
 	r.everywhere()
 }
 
@@ -410,6 +412,93 @@ func TestStuckKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(t, "lanes of what is out", r.s.lanes.Len(), keys-1)
+	must(t, "lanes of what is out", r.s.Memory().Lanes, keys-1)
+	must(t, "rows", r.s.rows.Len(), 0)
 	must(t, "garbage", r.s.Memory().Garbage, 0)
+}
+
+// TestLanesOfAnotherOrder purges lanes and gives their queue another order before they are given back: nothing is left of them.
+func TestLanesOfAnotherOrder(t *testing.T) {
+	for _, was := range []Ordering{OrderPerKey, OrderFIFO} {
+		for _, is := range []Ordering{OrderUnordered, OrderFIFO, OrderPerKey} {
+			r := ordered(t, was)
+			r.s.lim.garbage = 1
+			for range 3 {
+				for _, key := range []string{"a", "b", "c"} {
+					r.put(ofKey(key, key))
+				}
+			}
+			r.ok(&PurgeQueue{Name: []byte("q")})
+			r.ok(&SetQueue{Name: []byte("q"), Options: QueueOptions{Ordering: is}})
+			r.put(ofKey("a", "a"))
+			for r.s.Memory().Garbage > 0 {
+				r.tick(0)
+			}
+			lanes := int64(1)
+			if is == OrderUnordered {
+				lanes = 0
+			}
+			must(t, "lanes", r.s.Memory().Lanes, lanes)
+			r.everywhere()
+			r.ok(&Ack{Token: r.lease1()})
+			must(t, "lanes", r.s.Memory().Lanes, 0)
+			must(t, "rows", r.s.rows.Len(), 0)
+		}
+	}
+}
+
+// TestHoldersOutOfOrder has holders change in every order of acks: what comes next is served by place all the same, and a listing
+// page by page shows each once.
+func TestHoldersOutOfOrder(t *testing.T) {
+	const keys = 40 // more than there are ready lists
+	for _, c := range []struct {
+		name string
+		ack  func(i int) int // the order of acks
+	}{
+		{"in order", func(i int) int { return i }},
+		{"backwards", func(i int) int { return keys - 1 - i }},
+		{"four in turn", func(i int) int { return i%4*(keys/4) + i/4 }},
+		{"strewn", func(i int) int { return i * 17 % keys }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := ordered(t, OrderPerKey)
+			var want []ID
+			for round := range 3 {
+				for k := range keys {
+					id := r.put(ofKey(strconv.Itoa(k), "x"))
+					if round == 1 {
+						want = append(want, id)
+					}
+				}
+			}
+			tokens := r.lease(keys)
+			for i := range tokens {
+				r.ok(&Ack{Token: tokens[c.ack(i)]})
+			}
+			r.everywhere()
+			n, _ := r.s.QueueNumber([]byte("q"))
+			seen := map[ID]bool{}
+			var after ID
+			for more := true; more; {
+				more = false
+				r.s.Peek(n, StateReady, after, func(in *Info) bool {
+					if seen[in.ID] {
+						t.Fatalf("message %s is listed twice", in.ID)
+					}
+					seen[in.ID], after, more = true, in.ID, true
+					return len(seen)%3 != 0
+				})
+			}
+			must(t, "listed", len(seen), 2*keys)
+			var got []ID
+			for range keys / 5 {
+				for _, token := range r.lease(5) {
+					got = append(got, token.Message)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("served %v, want %v", got, want)
+			}
+		})
+	}
 }

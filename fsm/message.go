@@ -12,9 +12,9 @@ type message struct {
 	enqueued int64     // T
 	body     arena.Ref // the blob: optional fields as bits say, then the body
 	queue    int32     // slot
-	next     int32     // ready list, lane or dead list; while released: its position in the queue's released heap
+	next     int32     // ready list, lane or dead list; while released: its position in the queue's released heap; of a holder: see lane.go
 	prev     int32     // ready list, lane or dead list
-	side     int32     // none until it is delayed, leased, given a ttl or dead
+	side     int32     // negative until it is delayed, leased, given a ttl or dead: see hasSide
 	gen      uint32    // of the queue's live or dead set at the time it came in: not equal means purged
 	priority uint8
 	state    MessageState // StateScheduled, StateReady, StateLeased, StateRetrying or StateDead; StateDone: parked, see handover.go
@@ -22,12 +22,13 @@ type message struct {
 	flags    uint8
 }
 
-// Flags of a message. flagReleased and flagBlocked are local: they say in which of its places a ready message is kept.
+// Flags of a message. flagReleased, flagBlocked and flagHolds are local: they say in which of its places a ready message is kept.
 const (
 	flagReleased uint8 = 1 << iota
 	flagPushed         // a result was pushed while it could not end the message: its task may have one already
 	flagBlocked        // waits in its lane behind another
-	flagLocal          = flagReleased | flagHooked | flagBlocked
+	flagHolds          // holds its lane
+	flagLocal          = flagReleased | flagHooked | flagBlocked | flagHolds
 	// flagCancelled: its task was cancelled while it was out; the lease is all that is left of it.
 	flagCancelled uint8 = 1 << 7
 	// flagHooked: it has a hook. Local, since the hooks say so.
@@ -69,14 +70,18 @@ const (
 	endReplaced                    // and then the message was given another body: no token is good
 )
 
+// hasSide says whether a message has a side. In the place of it a ready one in an ordered queue may keep something else.
+func (m *message) hasSide() bool { return m.side >= 0 }
+
 // newSide gives a message its side.
 func (s *State) newSide(slot int32) int32 {
-	if sl := s.messages.Get(slot).side; sl != none {
-		return sl
+	m := s.messages.Get(slot)
+	if m.hasSide() {
+		return m.side
 	}
 	sl := s.sides.Alloc()
 	sd := s.sides.Mut(sl)
-	sd.message, sd.heapPos, sd.worker, sd.consumer, sd.older, sd.newer = slot, none, none, none, none, none
+	sd.message, sd.heapPos, sd.worker, sd.consumer, sd.older, sd.newer = slot, none, none, none, none, s.readyRow(m)
 	s.messages.Mut(slot).side = sl
 	return sl
 }
@@ -184,6 +189,9 @@ func (s *State) dropMessage(slot int32) {
 func (s *State) unindexMessage(slot int32) {
 	m := s.messages.Get(slot)
 	s.byID.Delete(hashID(m.id), slot)
+	if m.flags&(flagHolds|flagBlocked) != 0 { // purged: one that has ended holds nothing
+		s.unlane(m, slot)
+	}
 	if m.bits&hasTask != 0 {
 		task := s.taskText(m)
 		s.byTask.Delete(s.hashTaskOf(m, task), slot)
@@ -199,7 +207,7 @@ func (s *State) unindexMessage(slot int32) {
 // freeMessage gives back the record of a message that is in no index, and what hangs on it.
 func (s *State) freeMessage(slot int32) {
 	m := s.messages.Get(slot)
-	if m.side != none {
+	if m.hasSide() {
 		sd := s.sides.Get(m.side)
 		s.arena.Free(sd.history)
 		s.dropWorker(sd.worker)

@@ -135,7 +135,7 @@ func (s *State) moveDead(q, to *queue, slot int32, reason DeadReason) {
 	var text [32]byte
 	f := s.movedFields(&m, &text)
 	mv := move{old: m.id, failedAt: s.now, origin: q.meta.number, worker: none, reason: reason, priority: m.priority}
-	if m.side != none {
+	if m.hasSide() {
 		sd := s.sides.Mut(m.side)
 		mv.lease, mv.cutoff, mv.end, mv.attempts = sd.lease, sd.cutoff, sd.end, sd.attempts
 		if mv.end != endNack {

@@ -449,7 +449,7 @@ func victimsNaive(s *State, q *queue, m *Message) (ids []ID, ok bool) {
 		live++
 		bytes += int64(s.arena.Size(m.body))
 		w := waiting{m: *m}
-		if m.side != none {
+		if m.hasSide() {
 			w.due = s.sides.Get(m.side).due
 		}
 		holder := q.meta.options.Ordering == OrderFIFO || q.meta.options.Ordering == OrderPerKey && m.bits&hasKey != 0

@@ -6,7 +6,7 @@ import "math/bits"
 const ListLimit = 50_000
 
 // Peek lists live messages of a queue in one state, behind the one with the id after (zero: from the start), until f returns
-// false. Ready ones come in serving order, but those that were released come first and among themselves in any order, and
+// false. Ready ones come in serving order, of a queue ordered by key in up to ten rows of that order; those that were released come first and among themselves in any order, and
 // those that wait behind another of their key come last, key by key; where keys matter, all come key by key; the other states in any
 // order. An after that is no longer where it was starts from the front.
 //
@@ -33,8 +33,8 @@ func (s *State) Peek(n uint32, st MessageState, after ID, f func(*Info) bool) (p
 }
 
 func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (partial ID) {
-	pos, list, at := int32(0), -1, none
-	filled, ln, waits := q.filled, q.lanes.tail, none
+	pos, last, at := int32(0), none, none
+	filled, ln, waits := q.filled, q.rows.tail, none
 	fi := q.flows.head
 	if start != none && s.messages.Get(start).state == StateReady {
 		m := s.messages.Get(start)
@@ -43,8 +43,8 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 			pos = m.next + 1
 		case m.flags&flagBlocked != 0:
 			pos, filled, waits = int32(q.released.Len()), 0, m.next
-			ln, _, _ = s.laneOf(q, m)
-			ln = s.lanes.Get(ln).older
+			at := s.readyRow(m)
+			ln = s.rows.Get(at).older
 			fi = none
 		case q.meta.keyed:
 			ki, _ := s.findKey(q, s.keyText(m))
@@ -54,7 +54,7 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 				at = s.nextInFlow(fi, start)
 			}
 		default:
-			pos, list, at = int32(q.released.Len()), int(m.priority), m.next
+			pos, last, at = int32(q.released.Len()), start, m.next
 		}
 	}
 	left := ListLimit
@@ -83,32 +83,32 @@ func (s *State) peekReady(q *queue, start int32, in *Info, f func(*Info) bool) (
 			return partial
 		}
 	}
-	if list >= 0 {
-		filled &= 1<<list - 1
-	}
 	for {
 		for ; at != none; at = s.messages.Get(at).next {
 			if !show(at) {
 				return partial
 			}
+			last = at
+		}
+		if last != none { // the end of a list: it and those before it are through
+			filled &= 1<<s.listOf(q, s.messages.Get(last), last) - 1
+			last = none
 		}
 		if filled == 0 {
 			break
 		}
-		list = bits.Len16(filled) - 1
-		filled &^= 1 << list
-		at = q.ready[list].head
+		at = q.ready[bits.Len16(filled)-1].head
 	}
-	for { // lanes in which messages wait are the last
+	for { // what waits in lanes is last
 		for ; waits != none; waits = s.messages.Get(waits).next {
 			if !show(waits) {
 				return partial
 			}
 		}
-		if ln == none || s.lanes.Get(ln).head == none {
+		if ln == none {
 			return ID{}
 		}
-		waits, ln = s.lanes.Get(ln).head, s.lanes.Get(ln).older
+		waits, ln = s.rows.Get(ln).head, s.rows.Get(ln).older
 	}
 }
 
@@ -134,7 +134,7 @@ func (s *State) peekLeased(q *queue, start int32, in *Info, f func(*Info) bool) 
 func (s *State) peekWaiting(q *queue, st MessageState, start int32, in *Info, f func(*Info) bool) (partial ID) {
 	pos := q.due.First()
 	if start != none {
-		if m := s.messages.Get(start); m.side != none && m.state != StateLeased && s.sides.Get(m.side).heapPos != none {
+		if m := s.messages.Get(start); m.hasSide() && m.state != StateLeased && s.sides.Get(m.side).heapPos != none {
 			pos = q.due.After(s.sides.Get(m.side).heapPos)
 		}
 	}

@@ -84,11 +84,11 @@ var emptyList = list{none, none}
 type queue struct {
 	slot      int32
 	meta      *queueMeta
-	ready     [MaxPriority + 1]list
-	filled    uint16          // bit p: ready[p] is not empty
-	released  table.Heap      // ready messages that came back to an older place: by (priority, place)
-	due       *table.Calendar // sides of scheduled and retrying messages, and of ready ones with a ttl
-	leases    table.Heap      // sides of leased messages, by deadline in lease time
+	ready     [MaxPriority + 1]list // by priority; of an ordered queue: see listFor
+	filled    uint16                // bit p: ready[p] is not empty
+	released  table.Heap            // ready messages that came back to an older place: by (priority, place)
+	due       *table.Calendar       // sides of scheduled and retrying messages, and of ready ones with a ttl
+	leases    table.Heap            // sides of leased messages, by deadline in lease time
 	dedups    table.Heap
 	results   table.Heap
 	order     resultOrder
@@ -96,7 +96,7 @@ type queue struct {
 	deadIx    *deadIndex // of these; nil: none
 	movedIx   *deadIndex // of live messages that died elsewhere; nil: none
 	namers    int32      // queues whose dead-letter queue this is
-	lanes     list       // of an ordered queue
+	rows      list       // what waits in lanes
 	blocked   int64      // ready messages that wait in their lanes
 	victims   table.Heap // what waits, by who is dropped first; only with overflow drop_oldest
 	keys      list       // where keys matter
@@ -159,7 +159,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	slot := s.tallies.Alloc()
 	t := s.tallies.Mut(slot)
 	t.tombHead, t.tombTail, t.used = none, none, true
-	q := &queue{slot: slot, meta: meta, dead: emptyList, lanes: emptyList, keys: emptyList, flows: emptyList}
+	q := &queue{slot: slot, meta: meta, dead: emptyList, rows: emptyList, keys: emptyList, flows: emptyList}
 	for p := range q.ready {
 		q.ready[p] = emptyList
 	}
@@ -406,10 +406,6 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 		s.endLease(sl, false)
 	}
 	t := s.tallies.Mut(q.slot)
-	if q.lanes.head != none { // those of what is out
-		s.garbage = append(s.garbage, garbageJob{kind: garbageLanes, head: q.lanes.head})
-		q.lanes, q.blocked = emptyList, 0
-	}
 	if q.keys.head != none {
 		s.garbage = append(s.garbage, garbageJob{kind: garbageKeys, head: q.keys.head})
 		q.keys = emptyList

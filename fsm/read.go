@@ -213,7 +213,7 @@ func (s *State) info(slot int32, in *Info) {
 			return
 		}
 	}
-	if m.side == none {
+	if !m.hasSide() {
 		return
 	}
 	sd := s.sides.Get(m.side)
@@ -247,7 +247,7 @@ func (s *State) movedInfo(m *message, mv *move, in *Info) {
 	if !mv.lease.IsZero() {
 		in.Token = Token{Message: mv.old, Lease: mv.lease}
 	}
-	if m.side == none {
+	if !m.hasSide() {
 		return
 	}
 	sd := s.sides.Get(m.side)

@@ -4,20 +4,67 @@ import "math/bits"
 
 // pushReady appends a message to the ready list of its priority: its place is the newest.
 func (s *State) pushReady(q *queue, slot int32) {
+	s.standUp(s.messages.Mut(slot))
+	s.append(q, slot)
+}
+
+// append is pushReady for a message that stood elsewhere among what is ready.
+func (s *State) append(q *queue, slot int32) {
 	if q.meta.keyed {
 		s.joinFlow(q, slot)
 		return
 	}
 	m := s.messages.Mut(slot)
-	l := &q.ready[m.priority]
+	s.enlist(q, s.listFor(q, m), m, slot)
+}
+
+// enlist appends a message to one of the ready lists.
+func (s *State) enlist(q *queue, i int, m *message, slot int32) {
+	l := &q.ready[i]
 	m.prev, m.next = l.tail, none
 	if l.tail != none {
 		s.messages.Mut(l.tail).next = slot
 	} else {
 		l.head = slot
-		q.filled |= 1 << m.priority
+		q.filled |= 1 << i
 	}
 	l.tail = slot
+}
+
+// listFor is the ready list to whose end a message belongs, −1 where there is none: that of its priority. Ordered queues know one
+// priority, and of their lists each is in order: the message goes to the one with the nearest place before its own. The holders of
+// lanes change in the order of acks, which comes close to that of places, but for the ways of different
+// consumers that cross: so there is nearly always a list.
+func (s *State) listFor(q *queue, m *message) int {
+	if q.meta.options.Ordering == OrderUnordered {
+		return int(m.priority)
+	}
+	best, nearest := -1, uint64(0)
+	for i := range q.ready {
+		tail := q.ready[i].tail
+		if tail == none {
+			if best < 0 {
+				best = i
+			}
+			continue
+		}
+		if p := s.messages.Get(tail).place; p < m.place && p > nearest {
+			best, nearest = i, p
+		}
+	}
+	return best
+}
+
+// listOf is the ready list in which a message stands at an end; any other will do for one in the middle.
+func (s *State) listOf(q *queue, m *message, slot int32) int {
+	if q.meta.options.Ordering != OrderUnordered && (m.prev == none || m.next == none) {
+		for i := range q.ready {
+			if q.ready[i].head == slot || q.ready[i].tail == slot {
+				return i
+			}
+		}
+	}
+	return int(m.priority)
 }
 
 // servingKey orders released messages: 9 first, then by place.
@@ -27,6 +74,7 @@ func servingKey(m *message) int64 { return int64(MaxPriority-m.priority)<<56 | i
 func (s *State) serveReady(q *queue, slot int32, out bool) {
 	if q.meta.keyed {
 		s.serveFlow(q, slot, out)
+		s.standDown(s.messages.Mut(slot))
 		return
 	}
 	s.removeReady(q, slot)
@@ -36,10 +84,16 @@ func (s *State) serveReady(q *queue, slot int32, out bool) {
 func (s *State) removeReady(q *queue, slot int32) {
 	m := s.messages.Mut(slot)
 	if m.flags&flagBlocked != 0 {
-		ln, _, _ := s.laneOf(q, m)
-		s.unblock(q, ln, slot)
+		s.unblock(q, slot)
 		return
 	}
+	s.takeReady(q, slot)
+	s.standDown(s.messages.Mut(slot))
+}
+
+// takeReady takes a message out of the list, heap or flow in which it is served.
+func (s *State) takeReady(q *queue, slot int32) {
+	m := s.messages.Mut(slot)
 	if q.meta.keyed {
 		ki, _, _ := s.leaveFlow(q, slot)
 		s.restKey(q, ki)
@@ -51,9 +105,10 @@ func (s *State) removeReady(q *queue, slot int32) {
 		m.next, m.prev = none, none
 		return
 	}
-	s.unlink(&q.ready[m.priority], m)
-	if q.ready[m.priority].head == none {
-		q.filled &^= 1 << m.priority
+	i := s.listOf(q, m, slot)
+	s.unlink(&q.ready[i], m)
+	if q.ready[i].head == none {
+		q.filled &^= 1 << i
 	}
 }
 
@@ -78,8 +133,18 @@ func (s *State) best(q *queue) int32 {
 		return s.bestFlow(q)
 	}
 	listed := none
-	if q.filled != 0 {
+	switch {
+	case q.filled == 0:
+	case q.meta.options.Ordering == OrderUnordered:
 		listed = q.ready[bits.Len16(q.filled)-1].head
+	default:
+		first := uint64(0)
+		for left := q.filled; left != 0; left &= left - 1 {
+			slot := q.ready[bits.TrailingZeros16(left)].head
+			if p := s.messages.Get(slot).place; listed == none || p < first {
+				listed, first = slot, p
+			}
+		}
 	}
 	key, slot, ok := q.released.Min()
 	if !ok || listed != none && servingKey(s.messages.Get(listed)) < key {
@@ -112,11 +177,18 @@ func (s *State) returnReady(q *queue, slot int32) {
 
 // pushOld puts a message that can be leased where it is served at the place that it has, which may be an old one.
 func (s *State) pushOld(q *queue, slot int32) {
+	s.standUp(s.messages.Mut(slot))
 	if q.meta.keyed {
 		s.joinFlow(q, slot)
 		return
 	}
 	m := s.messages.Mut(slot)
+	if q.meta.options.Ordering != OrderUnordered {
+		if i := s.listFor(q, m); i >= 0 {
+			s.enlist(q, i, m, slot)
+			return
+		}
+	}
 	m.flags |= flagReleased
 	m.prev = none
 	q.released.Push(servingKey(m), slot)
@@ -136,7 +208,7 @@ func (s *State) nowReady(q *queue, slot int32) {
 	t.ready++
 	m := s.messages.Mut(slot)
 	m.gen = t.liveGen
-	if m.side != none && s.sides.Get(m.side).expires != 0 {
+	if m.hasSide() && s.sides.Get(m.side).expires != 0 {
 		s.duePush(q, m.side)
 	}
 	s.expose(q, slot)

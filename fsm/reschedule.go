@@ -117,7 +117,7 @@ func (s *State) replaceBody(q *queue, slot int32, op *Reschedule) {
 	m.bits = has
 	m.body = s.arena.PutParts(owner(ownMessage, slot), meta, op.Body) // no meta: the body alone
 	t.bytes += int64(s.arena.Size(m.body))
-	if m.side != none {
+	if m.hasSide() {
 		if sd := s.sides.Get(m.side); !sd.lease.IsZero() {
 			s.sides.Mut(m.side).end = endReplaced
 		}

@@ -273,7 +273,7 @@ func (s *State) pushOn(slot int32, op *PushResult) Outcome {
 		return refuse(NotFound, FieldTaskID, 0)
 	}
 	var sd *side
-	if m.side != none {
+	if m.hasSide() {
 		sd = s.sides.Get(m.side)
 	}
 	sl := s.record(q, m, sd, op.Kind, &op.Result, 0, ID{})

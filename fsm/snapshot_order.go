@@ -68,17 +68,17 @@ func (rs *restorer) hold() {
 	for _, slot := range rs.held {
 		m := s.messages.Get(slot)
 		q := s.queues[m.queue]
-		ln, hash, ordered := s.laneOf(q, m)
+		last, hash, ordered := s.lastOf(q, m)
 		switch {
 		case !ordered:
-		case ln != none:
-			f.fail("messages %s and %s of one ordered key are both out or retrying", s.messages.Get(s.lanes.Get(ln).holder).id, m.id)
+		case last != none:
+			f.fail("messages %s and %s of one ordered key are both out or retrying", s.messages.Get(last).id, m.id)
 			return
 		case m.place == 0:
 			f.fail("message %s has no place", m.id)
 			return
 		default:
-			s.openLane(q, hash, slot)
+			s.hold(hash, slot)
 		}
 	}
 	rs.held = nil

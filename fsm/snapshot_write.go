@@ -154,8 +154,8 @@ func (v *View) writeMessage(f *frameWriter, m *message) {
 	f.uvarint(m.place)
 	f.varint(m.enqueued)
 	f.bytes(v.blob(m.body))
-	f.bool(m.side != none)
-	if m.side == none {
+	f.bool(m.hasSide())
+	if !m.hasSide() {
 		return
 	}
 	sd := v.sides.Get(m.side)

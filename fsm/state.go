@@ -78,8 +78,8 @@ type State struct {
 	consumers  table.Pages[consumer]
 	consumerIx table.Index
 
-	lanes  table.Pages[lane]
-	laneIx table.Index // (queue, key) → lane
+	rows   table.Pages[row]
+	laneIx table.Index // (queue, key) → the last message of the lane
 
 	keys        table.Pages[keyRec]
 	keyIx       table.Index // (queue, key) → key

@@ -183,7 +183,7 @@ func (s *State) Holder(t Token) (queue string) {
 			return q.meta.name
 		}
 	}
-	if ln := s.laneHeldBy(q, slot); ln == none || s.lanes.Get(ln).head == none {
+	if m.flags&flagHolds == 0 || s.rowOf(m) == none {
 		return ""
 	}
 	return q.meta.name
@@ -260,7 +260,7 @@ type Memory struct {
 // Memory walks the queues, not the records.
 func (s *State) Memory() Memory {
 	m := Memory{
-		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.lanes.Len()),
+		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.laneIx.Len()),
 		Keys: int64(s.keys.Len()), Flows: int64(s.flows.Len()),
 		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
 		Schedules: int64(len(s.scheduleNames)), ScheduleBytes: s.scheduleBytes,
@@ -284,7 +284,7 @@ func (s *State) Memory() Memory {
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
-		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.lanes.Bytes() + s.laneIx.Bytes() +
+		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.rows.Bytes() + s.laneIx.Bytes() +
 		s.keys.Bytes() + s.keyIx.Bytes() + s.flows.Bytes() +
 		s.schedules.Bytes() + s.scheduleDue.Bytes() + s.moves.Bytes() + s.moveID.Bytes() + s.moveOld.Bytes() + s.deadGroupIx.Bytes()
 	for _, g := range s.deadGroups {

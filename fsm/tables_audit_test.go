@@ -31,7 +31,7 @@ var rows = map[string]string{
 	"freeGroups": "deadGroups", "garbage": "a purge or deletion each, of what was held", "scheduleDefs": "slots of schedules",
 	"scheduleNames": "schedules", "batches.ripe": "members that one operation ends", "meta": "one operation", "hist": "one history",
 	"cmpLess": "clocks", "planned": "MaxVictims for each message of one operation", "parked": "leases of one entry",
-	"ahead.acks": "aheadMost", "ahead.slots": "aheadMost", "ahead.sides": "aheadMost", "ahead.blobs": "aheadMost",
+	"ahead.acks": "aheadMost", "ahead.slots": "MaxBatch", "ahead.sides": "aheadMost", "ahead.blobs": "MaxBatch", "ahead.hashes": "MaxBatch",
 }
 
 // TestEveryTableIsBounded fails where State gets a table, or a list that may grow, that no case here fills to its maximum.

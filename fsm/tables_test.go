@@ -264,7 +264,7 @@ func tableCases() []tableCase {
 			empty: func(r *rig) { r.ok(&DeleteQueue{Name: q0}); r.past(0) },
 		},
 		{
-			name: "lanes", tables: []string{"lanes", "laneIx"},
+			name: "lanes", tables: []string{"rows", "laneIx"},
 			bound: func(r *rig, n int64) { r.queue(QueueOptions{Ordering: OrderPerKey, MaxDepth: n}) },
 			add: func(r *rig, i int) {
 				m := text("x")

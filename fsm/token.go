@@ -20,7 +20,7 @@ func (s *State) held(t Token) (slot int32, code Code) {
 		return none, NotFound
 	}
 	m := s.messages.Get(slot)
-	if m.side == none {
+	if !m.hasSide() {
 		return slot, LeaseLost
 	}
 	sd := s.sides.Get(m.side)
