@@ -15,9 +15,11 @@ const (
 	snapshotChunk = 128 << 10
 	// A snapshot rests twice as long as it has worked, after each stint: it takes three times as long and leaves two thirds of the
 	// processor and the disk, which three nodes on one machine share, to the entries. The rests end for good when the log has grown by
-	// half of what the next snapshot is due at, since what a snapshot pins stays in memory.
+	// half of what the next snapshot is due at or by snapshotHurry, since what a snapshot pins stays in memory, and the log is read at a
+	// start.
 	snapshotStint   = 8 * time.Millisecond // timers are a millisecond late
 	snapshotRests   = 2
+	snapshotHurry   = 256 << 20
 	snapshotLongest = 100 * time.Millisecond // of a rest, however long the disk took
 )
 
@@ -29,7 +31,7 @@ type snapshot struct {
 }
 
 func (g *Group) newSnapshot(view *fsm.View) *snapshot {
-	until := g.logBytes.Load() + g.snapshotDue()/2
+	until := g.logBytes.Load() + min(g.snapshotDue()/2, snapshotHurry)
 	return &snapshot{
 		view: view,
 		pace: &pace{mono: g.clock.Mono, stop: g.stopSnapshot, hurry: func() bool { return g.logBytes.Load() >= until }},
