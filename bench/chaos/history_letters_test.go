@@ -37,6 +37,21 @@ func (w *workload) options() client.QueueOptions {
 	return o
 }
 
+// required are the counters that a run with this queue must have moved.
+func (w *workload) required() []string {
+	switch w.kind {
+	case onceMode:
+		return history.RequiredOnce
+	case ratedMode:
+		return history.RequiredRated
+	case redrivenMode:
+		return history.RequiredLetters
+	case batchedMode:
+		return history.RequiredBatches
+	}
+	return nil
+}
+
 // consumed works on what is pushed to it by the SDK and may not be given back, until ctx ends.
 func (w *workload) consumed(ctx context.Context, cl *client.Client) error {
 	n := int(workers.Add(1))

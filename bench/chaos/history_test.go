@@ -153,7 +153,11 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	}
-	judgeHistory(t, file, taps, v)
+	var also []string
+	for _, w := range loads {
+		also = append(also, w.required()...)
+	}
+	judgeHistory(t, file, taps, v, also)
 }
 
 // keepDir is where the history goes: the folder that was asked for, or one that is removed unless the test fails.
@@ -180,7 +184,7 @@ func keepDir(t *testing.T) string {
 }
 
 // judgeHistory checks what was recorded.
-func judgeHistory(t *testing.T, file, taps string, v client.Verified) {
+func judgeHistory(t *testing.T, file, taps string, v client.Verified, also []string) {
 	t.Helper()
 	f, err := os.Open(file)
 	if err != nil {
@@ -214,7 +218,7 @@ func judgeHistory(t *testing.T, file, taps string, v client.Verified) {
 		}
 	}
 	began := time.Now()
-	r := history.Check(h, history.Config{})
+	r := history.Check(h, history.Config{Also: also})
 	took := time.Since(began)
 	var b strings.Builder
 	if _, err := r.WriteTo(&b); err != nil {

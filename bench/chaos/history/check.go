@@ -14,6 +14,8 @@ type Config struct {
 	Within time.Duration
 	// MayBeVacuous leaves out the demand that the run has met what it is about.
 	MayBeVacuous bool
+	// Also are counters that the run must have moved beside those that every run must.
+	Also []string
 }
 
 // operation is one call with all that came of it.
@@ -71,7 +73,7 @@ func Check(h *History, cfg Config) *Report {
 	c.finals()
 	c.tally()
 	if !cfg.MayBeVacuous {
-		for _, what := range required {
+		for _, what := range slices.Concat(required, cfg.Also) {
 			if r.Sometimes[what] == 0 {
 				r.Vacuous = append(r.Vacuous, what)
 			}

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,7 +20,7 @@ func report(t *testing.T, r *Report) string {
 // A true history passes, and is not vacuous.
 func TestCleanStory(t *testing.T) {
 	t.Parallel()
-	r := Check(wholeStory(t), Config{})
+	r := Check(wholeStory(t), Config{Also: slices.Concat(RequiredOnce, RequiredRated, RequiredLetters, RequiredBatches)})
 	if err := r.Err(); err != nil {
 		t.Fatalf("%v\n%s", err, report(t, r))
 	}

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -59,7 +60,7 @@ func TestPlantsInRecording(t *testing.T) {
 	}
 	t.Logf("seed %d (repeat with -seed)", seed)
 	h := recorded(t)
-	if r := Check(h, Config{}); r.Err() != nil {
+	if r := Check(h, Config{Also: slices.Concat(RequiredOnce, RequiredRated, RequiredLetters, RequiredBatches)}); r.Err() != nil {
 		t.Fatalf("without a lie: %v\n%s", r.Err(), report(t, r))
 	}
 	for i, p := range plants {

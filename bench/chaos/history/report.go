@@ -62,11 +62,19 @@ type Report struct {
 
 // required are the counters that a run must have moved, or it has shown nothing.
 var required = []string{
-	"ack repeated", "attempts exhausted", "batch called back", "dead letter deleted", "dead letter requeued", "delayed message came due", "duplicate answered", "handed over, at most once", "late ack accepted",
-	"lease expired", "rate used up", "lease extended", "leader killed", "message enqueued by an ack", "redelivered after expiry", "redelivered after nack",
+	"ack repeated", "attempts exhausted", "delayed message came due", "duplicate answered", "late ack accepted",
+	"lease expired", "lease extended", "leader killed", "message enqueued by an ack", "redelivered after expiry", "redelivered after nack",
 	"redelivered after release, at the same attempt", "request answered again", "second result refused",
 	"stale token refused", "unknown found absent", "unknown found applied",
 }
+
+// Counters that a run must have moved whose queues are about more than their order, for Config.Also.
+var (
+	RequiredOnce    = []string{"handed over, at most once"}
+	RequiredRated   = []string{"rate used up"}
+	RequiredLetters = []string{"dead letter deleted", "dead letter requeued"}
+	RequiredBatches = []string{"batch called back"}
+)
 
 func newReport() *Report {
 	return &Report{Modes: map[string]*ModeReport{}, Sometimes: map[string]int{}}
