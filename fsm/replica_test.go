@@ -22,6 +22,8 @@ type replicas struct {
 	tokens []Token
 	queue  string
 	keys   int // how many there are
+
+	unordered bool
 }
 
 // restore puts what a snapshot gives in the place of a state.
@@ -101,6 +103,9 @@ func (r *replicas) options(o QueueOptions) QueueOptions {
 	if o.Ordering != OrderUnordered {
 		o.MaxInFlightPerKey, o.FairWeights = 0, nil
 	}
+	if o.Ordering == OrderFIFO {
+		o.RatePerKeyMilli, o.FairBy = 0, FairByNone
+	}
 	if o.RatePerKeyMilli == 0 {
 		o.BurstPerKey = 0
 	}
@@ -120,7 +125,9 @@ func (r *replicas) enqueue() *Enqueue {
 		}
 		switch r.rng.IntN(12) {
 		case 0:
-			m.Priority = uint8(r.rng.IntN(10))
+			if r.unordered {
+				m.Priority = uint8(r.rng.IntN(10))
+			}
 		case 1:
 			m.DelayMillis = []int64{1, 100, 1000}[r.rng.IntN(3)] // many are due at once
 		case 2:
@@ -211,9 +218,8 @@ func TestReplicasServeAlike(t *testing.T) {
 				}
 			}()
 			o := QueueOptions{DeadLetterQueue: "d", Retry: RetryPolicy{Kind: RetryFixed, InitialMillis: 100, MaxAttempts: 3}}
-			if r.rng.IntN(3) == 0 {
-				o.Ordering = OrderPerKey
-			}
+			o.Ordering = []Ordering{OrderUnordered, OrderUnordered, OrderPerKey, OrderPerKey, OrderFIFO}[seed%5]
+			r.unordered = o.Ordering == OrderUnordered
 			r.apply(&Bootstrap{Cluster: [16]byte{1}, Epoch: 1}, &CreateQueue{Name: []byte("d")}, &CreateQueue{Name: []byte("q"), Options: o})
 			for range length {
 				r.step(&o)
