@@ -35,6 +35,10 @@
 //
 // Decisions
 //
+//   - 2026-11: what a node restores at its start, and what it has to catch up with in the first half minute, it does on a thread
+//     of a lower priority (aside.go). Nodes that share a machine would otherwise lose half of it to one that nobody waits for, in
+//     the very seconds in which they make up for a leader's death. Not for longer: where the CPU is never free it would stay
+//     behind. Rejected: pauses, which waste a CPU that is free; the priority of the process, which cannot be raised again.
 //   - 2026-11: labels live in raft's configuration, as label@host:port. It is replicated and changes with the membership;
 //     a table in the state machine would be a second truth. It also lets two nodes swap addresses, which raft's check for
 //     duplicate addresses would refuse half-way.

@@ -151,5 +151,7 @@
 //   - 2026-11: while the state has something to give back and no entries come, the leader proposes empty ones, one a second, and
 //     forty where there is more than one entry does. Without them a node that is full of what a purge has left, or of what has
 //     ended, would refuse enqueues for want of memory and so never see the entry that frees it.
+//   - 2026-11: members take their snapshots an eighth of the log's growth apart, by the order of their ids. Their logs grow alike:
+//     all would copy what changes, and write, at once. Nobody asks anybody, so a restart or an install may bring two together.
 //   - 2026-11: the watch over wall clocks against the voters' median (10 s) is not here yet.
 package group
