@@ -151,6 +151,18 @@ func (s *State) dueNow() bool {
 	return ok && at <= s.now
 }
 
+// DueBy is how many messages of a queue the clock moves by T = at, as far as they stand next: at least one where there is any,
+// most at most.
+func (s *State) DueBy(n uint32, at int64, most int) int {
+	q := s.byNumber(n)
+	if q == nil {
+		return 0
+	}
+	a := &s.ahead
+	a.sides = q.due.Ahead(at, min(most, aheadMost), a.sides[:0])
+	return len(a.sides)
+}
+
 // NextDue is the earliest T at which a tick has something to move; lease deadlines are converted to T by adding ΣShift.
 // What only ends by comparison with T (dedup keys, results, tombstones, sessions, dead letters) asks for no tick.
 func (s *State) NextDue() (at int64, ok bool) {

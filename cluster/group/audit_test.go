@@ -16,8 +16,8 @@ func (g *Group) audit(t testing.TB) {
 	d := &g.dispatch
 	reserved := map[*subscription]int32{}
 	type book struct {
-		adding, reserved int64
-		refs             int
+		adding, reserved, coming int64
+		refs                     int
 	}
 	books := map[*queue]*book{}
 	of := func(q *queue) *book {
@@ -41,9 +41,11 @@ func (g *Group) audit(t testing.TB) {
 				b.refs++
 			}
 		}
-		for _, q := range f.due {
-			of(q).adding += dueGuess
-			of(q).refs++
+		for _, due := range f.due {
+			b := of(due.queue)
+			b.adding += due.n
+			b.coming += due.n
+			b.refs++
 		}
 	}
 	if got := g.inFlight.Load(); got != int64(len(g.flights.list)) || g.inFlightBytes.Load() != bytes {
@@ -88,9 +90,9 @@ func (g *Group) audit(t testing.TB) {
 		}
 		total += n
 		b := of(q)
-		if n != q.count || b.adding != q.adding || b.reserved != q.reserved || b.refs != q.refs {
-			t.Errorf("audit: queue %s has waiters %d adding %d reserved %d refs %d by the books, %d %d %d %d in truth",
-				q.name, q.count, q.adding, q.reserved, q.refs, n, b.adding, b.reserved, b.refs)
+		if n != q.count || b.adding != q.adding || b.coming != q.coming || b.reserved != q.reserved || b.refs != q.refs {
+			t.Errorf("audit: queue %s has waiters %d adding %d coming %d reserved %d refs %d by the books, %d %d %d %d %d in truth",
+				q.name, q.count, q.adding, q.coming, q.reserved, q.refs, n, b.adding, b.coming, b.reserved, b.refs)
 		}
 		now, _ := g.time.now()
 		avail, _, next := q.look(g.st, now)

@@ -47,6 +47,7 @@ type queue struct {
 	count    int    // of waiters
 	adding   int64  // messages that entries in flight should make ready
 	guessed  int64  // those of them that may well not come
+	coming   int64  // those of them that are due
 	reserved int64  // messages that lease operations in flight may take
 	marked   bool
 	refillAt int64 // T at which a rate lets out more, while somebody waits for that; 0: nobody
@@ -311,16 +312,23 @@ func (d *dispatcher) expect(q *queue, op *flightOp, n, guesses int32) {
 	d.mark(q)
 }
 
-// What is due is known to the state by time and not by queue: for this many queues with somebody waiting, an entry that
-// moves what is due carries leases for this many messages each.
+// What is due is moved by whatever entry comes next: for this many queues with somebody waiting, it carries leases for this many
+// messages each.
 const (
 	dueQueues = 16
-	dueGuess  = 16
+	dueMost   = 512
 )
 
-// foreseeDue has leases ride along with due moves. A wrong guess costs a lease operation that finds nothing, so it is made
-// for subscriptions only: a pull that found nothing would be over, though it was to wait.
-func (d *dispatcher) foreseeDue(st *fsm.State, f *flight) {
+// coming is how many messages of a queue an entry is expected to make ready by its due moves.
+type coming struct {
+	queue *queue
+	n     int64
+}
+
+// foreseeDue has leases ride along with the due moves of an entry stamped T = now or later. Not all that is due becomes ready, and
+// some may be due in entries in flight that were stamped earlier than they were counted: a wrong guess costs a lease operation
+// that finds nothing, so it is made for subscriptions only. A pull that found nothing would be over, though it was to wait.
+func (d *dispatcher) foreseeDue(st *fsm.State, now int64, f *flight) {
 	for _, q := range d.queues { // in an order that differs each time, so all get their turn
 		if len(f.due) == dueQueues {
 			return
@@ -328,13 +336,18 @@ func (d *dispatcher) foreseeDue(st *fsm.State, f *flight) {
 		if q.count == 0 || !q.find(st) {
 			continue
 		}
-		if s := st.Stats(q.number); s.Scheduled+s.Retrying+s.Leased == 0 {
+		n := int64(st.DueBy(q.number, now, dueMost)) - q.coming
+		if paused, _ := st.Throttled(q.number); paused || n <= 0 {
 			continue
 		}
+		if st.QueueOrdering(q.number) == fsm.OrderFIFO {
+			n = 1
+		}
 		q.refs++
-		q.adding += dueGuess
-		q.guessed += dueGuess
-		f.due = append(f.due, q)
+		q.coming += n
+		q.adding += n
+		q.guessed += n
+		f.due = append(f.due, coming{q, n})
 		d.mark(q)
 	}
 }

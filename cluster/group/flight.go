@@ -37,7 +37,7 @@ type flight struct {
 	number   uint64
 	data     []byte // as raft has it: the entry is known again by these bytes' address
 	ops      []flightOp
-	due      []*queue      // that something due may become ready in, each expecting dueGuess messages
+	due      []coming      // by its due moves
 	deadline time.Duration // the earliest of its proposals; 0: none
 	packed   time.Duration // when it was proposed, on Clock.Mono
 }
@@ -85,16 +85,6 @@ func (fs *flights) match(data []byte) *flight {
 		}
 	}
 	return nil
-}
-
-// moveDue says whether an entry in flight already carries leases for what is due.
-func (fs *flights) moveDue() bool {
-	for _, f := range fs.list {
-		if len(f.due) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func (fs *flights) find(number uint64) *flight {
@@ -145,9 +135,11 @@ func (g *Group) unbook(f *flight) {
 			g.dispatch.drop(q)
 		}
 	}
-	for _, q := range f.due {
-		q.adding -= dueGuess
-		q.guessed -= dueGuess
+	for _, due := range f.due {
+		q := due.queue
+		q.coming -= due.n
+		q.adding -= due.n
+		q.guessed -= due.n
 		g.dispatch.mark(q)
 		g.dispatch.drop(q)
 	}

@@ -171,12 +171,12 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 		}
 	}
 	d.foresee(g.st, pk, f)
+	t, _ := g.time.now()
 	due := g.isDue()
-	if due && d.waiting > 0 && (len(f.ops) > 0 || len(g.flights.list) == 0) && !g.flights.moveDue() {
-		d.foreseeDue(g.st, f)
+	if due && d.waiting > 0 && (len(f.ops) > 0 || len(g.flights.list) == 0) {
+		d.foreseeDue(g.st, t, f)
 	}
 	pk.buf = d.giveBack(g.st, pk.buf, f)
-	t, _ := g.time.now()
 	if len(f.ops) > 0 {
 		d.refills.due(d, t) // those that ride along cost no entry
 	}

@@ -229,3 +229,43 @@ func TestManyDue(t *testing.T) {
 		}
 	})
 }
+
+// What is due together is moved and leased by one entry, as far as there is credit for it; a queue that is paused gets no leases.
+func TestDueTogetherIsLeasedAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options fsm.QueueOptions
+		due     int
+		credit  int32
+		want    int    // delivered
+		entries uint64 // that are written for it
+	}{
+		{"all of them", fsm.QueueOptions{}, 400, 1000, 400, 1},
+		{"as many as there is credit for", fsm.QueueOptions{}, 400, 150, 150, 1},
+		{"one of a queue in order", fsm.QueueOptions{Ordering: fsm.OrderFIFO}, 400, 1000, 1, 1},
+		{"none of a paused queue", fsm.QueueOptions{Paused: true}, 400, 1000, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				cl := newCluster(t, 3, nil)
+				defer cl.stop()
+				l := cl.leader()
+				l.do(t, &fsm.CreateQueue{Name: []byte("q"), Options: c.options})
+				s, cn, _ := l.attach(t)
+				must(t, s.Subscribe(1, "q", c.credit, 0, "w"))
+				op := enqueue("q", make([]string, c.due)...)
+				for i := range op.Messages {
+					op.Messages[i].DelayMillis = 5000
+				}
+				l.do(t, op)
+				pass(time.Second)
+				before := l.g.Raft().LastIndex()
+				pass(6 * time.Second)
+				if got := l.g.Raft().LastIndex() - before; len(cn.have(1)) != c.want || got != c.entries {
+					t.Errorf("%d delivered with %d entries, want %d with %d", len(cn.have(1)), got, c.want, c.entries)
+				}
+				l.g.audit(t)
+			})
+		})
+	}
+}
