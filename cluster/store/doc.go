@@ -35,17 +35,18 @@
 // transaction. The file never shrinks.
 //
 // WAL appends to segment files of 64 MiB that raft-wal v0.4.2 writes: one write and one sync, on space that was reserved when the
-// segment was begun. Compaction rewrites a short list and removes files. Beginning a segment is two more syncs.
+// segment was made, which is before it is needed. Compaction rewrites a short list and removes files, beside the appends.
 //
 // Convert copies a stopped node's log from one to the other. The identity's change is the one step at which the node
 // changes over.
 //
 // # Bounds
 //
-// A group takes a snapshot when 128 MiB or 250,000 entries have been applied since the last, and about 64 MiB of entries stay
-// behind it. A log of 64 KiB entries so takes at most 192 MiB and what arrives while a snapshot is written, and on top of it
+// A group takes a snapshot when 128 MiB or 250,000 entries have been applied since the last (of a state whose snapshot is larger
+// than 512 MiB: a quarter of that), and about 64 MiB of entries stay behind it. A log of 64 KiB entries so takes at most
+// 192 MiB and what arrives while a snapshot is written, and on top of it
 //
-//	wal    two segments: one that is nearly all compacted, one that is reserved and nearly empty
+//	wal    three segments: one that is nearly all compacted, one that is nearly empty, one that is ready
 //	bolt   what pages and free runs waste: up to as much again for entries of some hundred bytes, and 16 MiB
 //
 // whatever waits in the state, since no entry is kept for its sake.
@@ -68,6 +69,12 @@
 //     in a torn batch leaves a segment that takes no entry any more. Its metadata have no checksum, and what fails while it begins a
 //     segment is only logged. Its top package also needs a package that go-metrics has dropped in the version that raft v1.8.0
 //     needs. So list, reading, checks and repair are here.
+//   - 2026-11: the next segment is made and listed ahead, so that going on in it costs no sync of its own. The list's syncs wait for
+//     what else the file system has to write, a snapshot for instance, and every message would wait with them, once in 64 MiB.
+//     What is in it before the list says so begins where the listed ones end, and is missed like all else if it is gone.
+//   - 2026-11: segments are not written with zeros ahead, nor used again. A sync on blocks that exist took a third less (0.5 instead
+//     of 0.8 ms a batch of 256 KiB), but everything would be written twice, and a segment used again holds what may be
+//     taken for its own.
 //   - 2026-11: stable values are in the list of segments, which is replaced whole: a vote is two syncs, as in bbolt, and there
 //     is no second file to vouch for.
 //   - 2026-11: a segment that was cut by a truncation is sealed, and its reserve given back, instead of written again: a

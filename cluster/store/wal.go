@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -35,27 +37,38 @@ const (
 // drops whole files. raft-wal's own reading, recovery and list of segments are not used, because they believe what they
 // find (see walFrames), its metadata have no checksum, and a failed change of segments is only logged.
 //
-//	raft.wal/meta                                which segments there are, stable values
-//	raft.wal/BASE-ID.wal                         entries from index BASE on
+//	raft.wal/meta      which segments there are, stable values
+//	raft.wal/ID.wal    entries
 //
 // Entries have no gaps. A store without entries takes any index first.
+//
+// The list names a segment ahead, which is made when the newest is half full: an append that finds the newest full goes on in
+// the next one at once, since waiting for the list's syncs held up every message when a snapshot was being written beside. So
+// the newest segment may be in the list as the next one only; what it holds begins where the one before ends.
+//
+// Locks are taken in the order write, metaMu, mu.
 type walStore struct {
 	dir   string
 	codec uint64 // in each segment's head: whose it is
 	limit uint64 // bytes of a segment
 	filer *segment.Filer
 
-	write sync.Mutex // held by whoever changes entries: one at a time
-	buf   []byte     // guarded by write: entries being encoded
+	write  sync.Mutex    // held by whoever appends or truncates: one at a time
+	buf    []byte        // guarded by write: entries being encoded
+	nextID uint64        // guarded by write: of the segment that is made next
+	making chan struct{} // guarded by write: closed when the segment ahead is made, or has failed; nil: none is under way
 
-	// metaMu guards meta and its file. It is taken under write, or alone for a stable value.
+	// metaMu guards meta and its file. Every change of which segments there are is made under it, but going on in the segment
+	// ahead.
 	metaMu sync.Mutex
 	meta   walMeta
 
-	// mu guards which segments there are. It is held for reading while an entry is read, so that a segment is closed only
-	// when nobody reads it.
+	// mu guards what follows, and the Min, Max and Index of segments. It is held for reading while an entry is read, so that a
+	// segment is closed only when nobody reads it.
 	mu          sync.RWMutex
 	segments    []*walSegment
+	spare       uint64        // id of the segment ahead, 0: there is none
+	spareErr    error         // why there is none
 	first, last atomic.Uint64 // indexes; 0: there are no entries
 }
 
@@ -65,6 +78,7 @@ type walSegment struct {
 	f       *os.File            // for reading
 	tail    types.SegmentWriter // nil: sealed when it was opened
 	offsets []uint32            // of the frames of entries from Base on, where tail is nil
+	used    uint64              // guarded by write: bytes of entries, where tail is not nil
 }
 
 // walOffsets is what raft-wal's writer knows of its entries.
@@ -99,7 +113,7 @@ func newWALStore(dir string, id UUID, limit uint64) *walStore {
 	if limit == 0 {
 		limit = walSegmentBytes
 	}
-	return &walStore{dir: dir, codec: walCodec(id), limit: limit, filer: segment.NewFiler(dir, walFiles{}), meta: walMeta{Node: id, NextID: 1, Stable: map[string][]byte{}}}
+	return &walStore{dir: dir, codec: walCodec(id), limit: limit, filer: segment.NewFiler(dir, walFiles{}), nextID: 1, meta: walMeta{Node: id, NextID: 1, Stable: map[string][]byte{}}}
 }
 
 // createWAL makes an empty store in a new folder.
@@ -265,64 +279,146 @@ func (w *walStore) append(logs []*raft.Log, bytes int) error {
 		w.first.Store(logs[0].Index)
 	}
 	w.last.Store(logs[len(logs)-1].Index)
+	if s.used += uint64(bytes); s.used >= w.limit/2 {
+		w.makeSpare()
+	}
 	return nil
 }
 
 // tail is the segment that takes the entry at index, which may be a new one. write is held.
 func (w *walStore) tail(index uint64) (*walSegment, error) {
-	if n := len(w.segments); n > 0 {
-		s := w.segments[n-1]
-		if !s.sealed() {
-			full, at, err := s.tail.Sealed()
-			switch {
-			case err != nil:
+	if s := w.newest(); s != nil && !s.sealed() {
+		full, at, err := s.tail.Sealed()
+		switch {
+		case err != nil:
+			return nil, err
+		case !full && (w.last.Load() != 0 || s.Base == index):
+			return s, nil
+		case full:
+			w.mu.Lock()
+			s.Max, s.Index = w.last.Load(), at
+			w.mu.Unlock()
+		default: // begun, never written to, and the log goes on elsewhere
+			w.metaMu.Lock()
+			err := w.clear()
+			w.metaMu.Unlock()
+			if err != nil {
 				return nil, err
-			case !full && (w.last.Load() != 0 || s.Base == index):
-				return s, nil
-			case full:
-				s.Max, s.Index = w.last.Load(), at // nobody reads these two but under write
-			default: // begun, never written to, and the log goes on elsewhere
-				if err := w.drop(nil, w.segments); err != nil {
-					return nil, err
-				}
 			}
 		}
+	}
+	if w.making != nil {
+		<-w.making
+		w.making = nil
+	}
+	if w.spareErr != nil {
+		return nil, w.spareErr
 	}
 	return w.grow(index)
 }
 
-// grow begins a segment. Its file, and the file's name, are on disk before the list names it. write is held.
+// newest is the segment with the log's end, nil if there is none. write is held, so it stays that.
+func (w *walStore) newest() *walSegment {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	if n := len(w.segments); n > 0 {
+		return w.segments[n-1]
+	}
+	return nil
+}
+
+// grow begins a segment. write is held, and no segment is being made ahead.
 func (w *walStore) grow(base uint64) (*walSegment, error) {
-	w.metaMu.Lock()
-	id := w.meta.NextID
-	w.metaMu.Unlock()
+	last := w.newest()
+	w.mu.RLock()
+	id := w.spare
+	w.mu.RUnlock()
+	ahead := id != 0 && last != nil && last.sealed() && last.Max+1 == base
+	if id == 0 {
+		id = w.nextID
+		w.nextID++
+	}
 	s := &walSegment{walSegmentInfo: walSegmentInfo{ID: id, Base: base, Min: base}}
-	path := filepath.Join(w.dir, s.file())
 	var err error
 	if s.tail, err = w.filer.Create(s.raftWAL(w.codec, w.limit)); err != nil {
 		return nil, err
 	}
-	if s.f, err = os.Open(path); err != nil {
+	if s.f, err = os.Open(filepath.Join(w.dir, s.file())); err != nil {
 		return nil, errors.Join(err, s.tail.Close())
 	}
-	all := append(w.segments[:len(w.segments):len(w.segments)], s)
-	if err := w.commit(all); err != nil {
-		return nil, errors.Join(err, s.close())
+	if !ahead {
+		// The file, and its name, are on disk before the list names it: the list's own sync of the folder comes last.
+		w.metaMu.Lock()
+		defer w.metaMu.Unlock()
+		if err := w.commit(w.list(append(slices.Clip(w.segments), s), 0)); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 	}
-	w.swap(all, w.first.Load(), w.last.Load())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.segments, w.spare = append(slices.Clip(w.segments), s), 0
 	return s, nil
 }
 
-// commit makes the list of segments durable. write is held.
-func (w *walStore) commit(all []*walSegment) error {
+// makeSpare has the segment ahead made, unless there is one. write is held.
+func (w *walStore) makeSpare() {
+	w.mu.RLock()
+	have := w.spare != 0 || w.spareErr != nil
+	w.mu.RUnlock()
+	if have || w.making != nil {
+		return
+	}
+	id, done := w.nextID, make(chan struct{})
+	w.nextID++
+	w.making = done
+	go func() {
+		defer close(done)
+		if err := w.makeAhead(id); err != nil && !errors.Is(err, unix.ENOSPC) { // on a full disk, who needs it will tell
+			w.mu.Lock()
+			w.spareErr = fmt.Errorf("make a segment ahead: %w", err)
+			w.mu.Unlock()
+		}
+	}()
+}
+
+// makeAhead makes a segment's file and lists it as the next one.
+func (w *walStore) makeAhead(id uint64) error {
+	name := walSegmentInfo{ID: id}.file()
+	f, err := walFiles{}.Create(w.dir, name, w.limit)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Sync(), f.Close(), syncDir(w.dir)); err != nil {
+		return errors.Join(err, os.Remove(filepath.Join(w.dir, name)))
+	}
 	w.metaMu.Lock()
 	defer w.metaMu.Unlock()
+	w.mu.RLock()
+	m := w.list(w.segments, id)
+	w.mu.RUnlock()
+	if err := w.commit(m); err != nil {
+		return errors.Join(err, os.Remove(filepath.Join(w.dir, name)))
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.spare = id
+	return nil
+}
+
+// list is the list with these segments. metaMu is held, and write or mu.
+func (w *walStore) list(all []*walSegment, spare uint64) walMeta {
 	m := w.meta.clone()
-	m.Segments = make([]walSegmentInfo, len(all))
+	m.Segments, m.Next = make([]walSegmentInfo, len(all)), spare
+	m.NextID = max(m.NextID, spare+1)
 	for i, s := range all {
 		m.Segments[i] = s.walSegmentInfo
 		m.NextID = max(m.NextID, s.ID+1)
 	}
+	return m
+}
+
+// commit makes a list durable. metaMu is held.
+func (w *walStore) commit(m walMeta) error {
 	if err := m.write(w.dir); err != nil {
 		return err
 	}
@@ -330,28 +426,8 @@ func (w *walStore) commit(all []*walSegment) error {
 	return nil
 }
 
-// swap puts a list of segments into force. write is held.
-func (w *walStore) swap(all []*walSegment, first, last uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.segments = all
-	w.first.Store(first)
-	w.last.Store(last)
-}
-
-// drop has keep be the log, and removes the files of gone. write is held.
-func (w *walStore) drop(keep, gone []*walSegment) error {
-	if err := w.commit(keep); err != nil {
-		return err
-	}
-	first, last := uint64(0), uint64(0)
-	if n := len(keep); n > 0 {
-		first = keep[0].Min
-		if last = keep[n-1].Max; !keep[n-1].sealed() {
-			last = w.last.Load()
-		}
-	}
-	w.swap(keep, first, last)
+// remove closes segments that nobody can find any more and removes their files.
+func (w *walStore) remove(gone []*walSegment) error {
 	var errs []error
 	for _, s := range gone {
 		errs = append(errs, s.close(), os.Remove(filepath.Join(w.dir, s.file())))
@@ -359,16 +435,24 @@ func (w *walStore) drop(keep, gone []*walSegment) error {
 	return errors.Join(errs...)
 }
 
-// DeleteRange implements raft.LogStore. The range must reach one of the log's ends.
+// DeleteRange implements raft.LogStore. The range must reach one of the log's ends. A compaction does not hold up appends.
 func (w *walStore) DeleteRange(from, to uint64) error {
+	w.metaMu.Lock()
+	if first := w.first.Load(); first != 0 && from <= first && to >= first && to < w.last.Load() {
+		defer w.metaMu.Unlock()
+		return w.compact(to + 1)
+	}
+	w.metaMu.Unlock()
 	w.write.Lock()
 	defer w.write.Unlock()
+	w.metaMu.Lock()
+	defer w.metaMu.Unlock()
 	first, last := w.first.Load(), w.last.Load()
 	switch {
 	case first == 0, from > to, to < first, from > last:
 		return nil
 	case from <= first && to >= last:
-		return w.drop(nil, w.segments)
+		return w.clear()
 	case from <= first:
 		return w.compact(to + 1)
 	case to >= last:
@@ -378,39 +462,70 @@ func (w *walStore) DeleteRange(from, to uint64) error {
 	}
 }
 
-// compact has the log begin at first, which it holds. write is held.
+// clear drops all segments. write and metaMu are held.
+func (w *walStore) clear() error {
+	if err := w.commit(w.list(nil, w.spare)); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	gone := w.segments
+	w.segments = nil
+	w.first.Store(0)
+	w.last.Store(0)
+	w.mu.Unlock()
+	return w.remove(gone)
+}
+
+// compact has the log begin at first, which it holds. metaMu is held. An append may go on in the segment ahead meanwhile,
+// which the list then names as the next one.
 func (w *walStore) compact(first uint64) error {
+	w.mu.RLock()
 	n := 0
 	for n+1 < len(w.segments) && w.segments[n+1].Base <= first {
 		n++
 	}
-	head := *w.segments[n]
-	head.Min = first
-	keep := append([]*walSegment{&head}, w.segments[n+1:]...)
-	return w.drop(keep, w.segments[:n:n])
+	m := w.list(w.segments[n:], w.spare)
+	w.mu.RUnlock()
+	m.Segments[0].Min = first
+	if err := w.commit(m); err != nil {
+		return err
+	}
+	w.mu.Lock()
+	gone := w.segments[:n:n]
+	w.segments = w.segments[n:]
+	w.segments[0].Min = first
+	w.first.Store(first)
+	w.mu.Unlock()
+	return w.remove(gone)
 }
 
 // truncate has the log end at last, which it holds. A segment is not written to again once it was cut: the entries that
-// come next begin another one. write is held.
+// come next begin another one. write and metaMu are held.
 func (w *walStore) truncate(last uint64) error {
 	n := len(w.segments)
 	for w.segments[n-1].Base > last {
 		n--
 	}
-	end := *w.segments[n-1]
+	end := w.segments[n-1]
+	at := end.Index
 	if !end.sealed() {
-		at, err := end.tail.ForceSeal()
-		if err != nil {
+		var err error
+		if at, err = end.tail.ForceSeal(); err != nil {
 			return err
 		}
-		end.Index = at
 	}
-	end.Max = last
-	keep := append(w.segments[:n-1:n-1], &end)
-	if err := w.drop(keep, w.segments[n:]); err != nil {
+	m := w.list(w.segments[:n], w.spare)
+	m.Segments[n-1].Max, m.Segments[n-1].Index = last, at
+	if err := w.commit(m); err != nil {
 		return err
 	}
-	return end.trim(w.dir)
+	w.mu.Lock()
+	end.Max, end.Index = last, at
+	gone := w.segments[n:]
+	w.segments = w.segments[:n:n]
+	w.last.Store(last)
+	w.mu.Unlock()
+	return errors.Join(w.remove(gone), end.trim(w.dir))
 }
 
 // trim gives back what was reserved for a sealed segment behind its end.
@@ -478,6 +593,9 @@ func (w *walStore) size() (n int64) {
 	for _, s := range w.segments {
 		n += allocated(s.f)
 	}
+	if w.spare != 0 {
+		n += onDisk(filepath.Join(w.dir, walSegmentInfo{ID: w.spare}.file()))
+	}
 	return n
 }
 
@@ -485,6 +603,9 @@ func (w *walStore) size() (n int64) {
 func (w *walStore) Close() error {
 	w.write.Lock()
 	defer w.write.Unlock()
+	if w.making != nil {
+		<-w.making
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var errs []error

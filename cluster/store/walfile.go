@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hashicorp/raft-wal/types"
 	"golang.org/x/sys/unix"
@@ -13,9 +14,14 @@ import (
 
 // walFiles are the files that raft-wal's segments are written to.
 //
-// Compared with its own they are private to the user, are synced without their times, and a directory entry is durable
-// before the file is named anywhere (see walStore.grow) instead of at the first sync.
+// Compared with its own they are private to the user, are synced without their times, and are named after the segment's id
+// alone: the first index, which is in raft-wal's name for them, is not known when the file is made.
 type walFiles struct{}
+
+// path is where a segment is that raft-wal calls INDEX-ID.wal.
+func (walFiles) path(dir, name string) string {
+	return filepath.Join(dir, name[strings.LastIndexByte(name, '-')+1:])
+}
 
 // walFile is one of them, open for writing.
 type walFile struct{ *os.File }
@@ -30,15 +36,21 @@ func (f walFile) Sync() error {
 	}
 }
 
-// Create implements types.VFS. The space is taken at once, so that a full disk shows itself here and appends need not grow
-// the file.
-func (walFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {
+// Create implements types.VFS. A file that is there was made ahead. The space is taken at once, so that a full disk shows
+// itself here and appends need not grow the file.
+func (v walFiles) Create(dir, name string, size uint64) (types.WritableFile, error) {
 	if size > math.MaxInt32 {
 		return nil, fmt.Errorf("segment of %d bytes, want at most %d", size, math.MaxInt32)
 	}
-	path := filepath.Join(dir, name)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-	if err != nil {
+	path := v.path(dir, name)
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err == nil {
+		return walFile{f}, nil
+	}
+	if !os.IsNotExist(err) {
+		return nil, err
+	}
+	if f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
 	err = unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
@@ -49,8 +61,8 @@ func (walFiles) Create(dir, name string, size uint64) (types.WritableFile, error
 }
 
 // OpenWriter implements types.VFS.
-func (walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
-	f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+func (v walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
+	f, err := os.OpenFile(v.path(dir, name), os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +70,8 @@ func (walFiles) OpenWriter(dir, name string) (types.WritableFile, error) {
 }
 
 // OpenReader implements types.VFS.
-func (walFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
-	return os.Open(filepath.Join(dir, name))
+func (v walFiles) OpenReader(dir, name string) (types.ReadableFile, error) {
+	return os.Open(v.path(dir, name))
 }
 
 // ListDir implements types.VFS.
@@ -78,4 +90,4 @@ func (walFiles) ListDir(dir string) ([]string, error) {
 }
 
 // Delete implements types.VFS.
-func (walFiles) Delete(dir, name string) error { return os.Remove(filepath.Join(dir, name)) }
+func (v walFiles) Delete(dir, name string) error { return os.Remove(v.path(dir, name)) }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/hashicorp/raft-wal/segment"
 	"github.com/hashicorp/raft-wal/types"
 )
 
@@ -23,6 +22,7 @@ type walMeta struct {
 	Node     UUID              `json:"node"`    // whose log it is
 	NextID   uint64            `json:"next_id"` // of the next segment; none is used twice
 	Segments []walSegmentInfo  `json:"segments"`
+	Next     uint64            `json:"next,omitempty"` // id of a segment that was made ahead; entries behind the last of Segments may be in it
 	Stable   map[string][]byte `json:"stable"`
 }
 
@@ -49,12 +49,10 @@ func (s walSegmentInfo) raftWAL(codec, limit uint64) types.SegmentInfo {
 }
 
 // file is the name of the segment's file.
-func (s walSegmentInfo) file() string {
-	return segment.FileName(types.SegmentInfo{ID: s.ID, BaseIndex: s.Base})
-}
+func (s walSegmentInfo) file() string { return fmt.Sprintf("%016x.wal", s.ID) }
 
 func (m *walMeta) clone() walMeta {
-	return walMeta{Node: m.Node, NextID: m.NextID, Segments: slices.Clone(m.Segments), Stable: maps.Clone(m.Stable)}
+	return walMeta{Node: m.Node, NextID: m.NextID, Segments: slices.Clone(m.Segments), Next: m.Next, Stable: maps.Clone(m.Stable)}
 }
 
 // write makes m durable.
@@ -90,10 +88,13 @@ func readWALMeta(dir string, id UUID) (m walMeta, err error) {
 	if m.Node != id {
 		return m, &DamageError{File: path, What: fmt.Sprintf("it is the log of another node, %s; identity.json says %s", m.Node, id)}
 	}
+	if m.Next >= m.NextID {
+		return m, &DamageError{File: path, What: fmt.Sprintf("segment %d is next, the newest is %d", m.Next, m.NextID-1)}
+	}
 	for i, s := range m.Segments {
 		last := i == len(m.Segments)-1
 		switch {
-		case s.ID >= m.NextID, s.Base == 0, s.Min < s.Base, s.sealed() != (s.Max != 0), s.sealed() && s.Max < s.Min, !s.sealed() && !last:
+		case s.ID >= m.NextID, s.ID == m.Next, s.Base == 0, s.Min < s.Base, s.sealed() != (s.Max != 0), s.sealed() && s.Max < s.Min, !s.sealed() && !last:
 			return m, &DamageError{File: path, What: fmt.Sprintf("segment %d cannot be: %+v", i, s)}
 		case !last && m.Segments[i+1].Base != s.Max+1:
 			return m, &DamageError{File: path, What: fmt.Sprintf("segment %d ends at entry %d, the next begins at %d", i, s.Max, m.Segments[i+1].Base)}

@@ -11,23 +11,72 @@ import (
 )
 
 // checkWAL reads everything in the folder of a log and changes nothing: the list of segments, and each of them. last is what the
-// log ends with at least. What is found of the segments is returned in the order of the list.
+// log ends with at least. What is found of the segments is returned in the order of the list, to which the segment ahead is
+// added where the log goes on in it.
 func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, err error) {
 	if m, err = readWALMeta(dir, id); err != nil {
 		return m, nil, err
 	}
 	codec := walCodec(id)
-	for _, s := range m.Segments {
-		w, err := checkWALSegment(dir, s, codec, last)
+	end := uint64(0) // of the log
+	path := dir      // of the file that has the end
+	var rest error   // what follows it there
+	visit := func(s *walSegmentInfo) (*walFrames, error) {
+		w, err := checkWALSegment(dir, *s, codec)
+		if err != nil {
+			return nil, err
+		}
+		if !s.sealed() {
+			path, rest = filepath.Join(dir, s.file()), w.rest
+			end = s.Base + uint64(len(w.offsets)) - 1
+			if w.index != 0 { // it was sealed, and the process ended before the list said so
+				s.Max, s.Index = end, w.index
+			}
+			return w, nil
+		}
+		end = s.Max
+		return w, nil
+	}
+	for i := range m.Segments {
+		w, err := visit(&m.Segments[i])
 		if err != nil {
 			return m, nil, err
 		}
 		found = append(found, w)
 	}
+	if m.Next != 0 {
+		ahead := walSegmentInfo{ID: m.Next, Base: end + 1, Min: end + 1}
+		n := len(m.Segments)
+		goesOn := n > 0 && m.Segments[n-1].sealed()
+		_, err := os.Lstat(filepath.Join(dir, ahead.file()))
+		switch {
+		case os.IsNotExist(err):
+			m.Next = 0 // whether anything is missing is seen below
+		case err != nil:
+			return m, nil, err
+		default:
+			was := end
+			w, err := visit(&ahead)
+			if err != nil {
+				return m, nil, err
+			}
+			if len(w.offsets) > 0 && goesOn {
+				m.Segments, found = append(m.Segments, ahead), append(found, w)
+			} else {
+				end = was
+			}
+			if w.end > 0 || w.rest != nil {
+				m.Next = 0 // it is no empty one any more
+			}
+		}
+	}
+	if end < last {
+		return m, nil, &DamageError{File: path, Index: end + 1, What: fmt.Sprintf("its entries end at %d, but entry %d was stored: the newest are gone", end, last), Err: rest}
+	}
 	return m, found, nil
 }
 
-func checkWALSegment(dir string, s walSegmentInfo, codec, last uint64) (*walFrames, error) {
+func checkWALSegment(dir string, s walSegmentInfo, codec uint64) (*walFrames, error) {
 	path := filepath.Join(dir, s.file())
 	f, err := os.Open(path)
 	if err != nil {
@@ -45,8 +94,6 @@ func checkWALSegment(dir string, s walSegmentInfo, codec, last uint64) (*walFram
 	switch {
 	case s.sealed() && (end <= s.Max || w.index != s.Index):
 		return nil, &DamageError{File: path, Index: min(end, s.Max), What: fmt.Sprintf("its entries end at %d, those up to %d and an index at byte %d were written", end-1, s.Max, s.Index), Err: w.rest}
-	case !s.sealed() && end <= last:
-		return nil, &DamageError{File: path, Index: end, What: fmt.Sprintf("its entries end at %d, but entry %d was stored: the newest are gone", end-1, last), Err: w.rest}
 	case !s.sealed() && w.later:
 		return nil, &DamageError{File: path, Index: end, What: "a batch of entries is damaged, and others follow", Err: w.rest}
 	}
@@ -61,7 +108,7 @@ func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
 		return nil, err
 	}
 	w := newWALStore(dir, id, limit)
-	w.meta = m
+	w.meta, w.nextID, w.spare = m, m.NextID, m.Next
 	defer func() {
 		if err != nil {
 			_ = w.Close()
@@ -80,11 +127,7 @@ func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
 
 func (w *walStore) openSegment(info walSegmentInfo, found *walFrames) (_ *walSegment, err error) {
 	path := filepath.Join(w.dir, info.file())
-	s := &walSegment{walSegmentInfo: info, offsets: found.offsets}
-	if !info.sealed() && found.index != 0 {
-		// It was sealed, and the process ended before the list said so.
-		s.Max, s.Index = info.Base+uint64(len(found.offsets))-1, found.index
-	}
+	s := &walSegment{walSegmentInfo: info, offsets: found.offsets, used: uint64(found.end)}
 	if !s.sealed() {
 		if found.rest != nil {
 			if err := wipe(path, found.end); err != nil {
@@ -137,6 +180,9 @@ func (w *walStore) sweep() error {
 	listed := map[string]bool{walMetaFile: true}
 	for _, s := range w.segments {
 		listed[s.file()] = true
+	}
+	if w.spare != 0 {
+		listed[walSegmentInfo{ID: w.spare}.file()] = true
 	}
 	for _, e := range entries {
 		if name := e.Name(); !listed[name] && (strings.HasSuffix(name, ".wal") || strings.HasSuffix(name, ".tmp")) {
