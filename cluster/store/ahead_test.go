@@ -143,6 +143,41 @@ func TestSegmentAheadIsKept(t *testing.T) {
 	}
 }
 
+// TestSegmentAheadFails: what fails beside the calls stops the next one, whatever it is. (G17)
+func TestSegmentAheadFails(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(w *walStore, next uint64) error{
+		"append":     func(w *walStore, next uint64) error { return w.StoreLog(entry(next, 1, "x")) },
+		"vote":       func(w *walStore, _ uint64) error { return w.Set([]byte("CurrentTerm"), []byte{1}) },
+		"compaction": func(w *walStore, _ uint64) error { return w.DeleteRange(1, 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), WALDir)
+			w, err := createWAL(dir, NewUUID(), testSegment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Close()
+			next := uint64(1)
+			for ; w.making == nil; next++ {
+				if next == 2 { // the first segment exists: nothing can be made in the place of the next
+					if err := os.Mkdir(filepath.Join(dir, walSegmentInfo{ID: w.nextID}.file()), 0o700); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := w.StoreLog(entry(next, 1, string(make([]byte, 4000)))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			settle(w)
+			if err := call(w, next); err == nil || !strings.Contains(err.Error(), "make a segment ahead") {
+				t.Errorf("after the failure: %v", err)
+			}
+		})
+	}
+}
+
 func flipBit(path string, at int64) error {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -68,7 +68,7 @@ type walStore struct {
 	mu          sync.RWMutex
 	segments    []*walSegment
 	spare       uint64        // id of the segment ahead, 0: there is none
-	spareErr    error         // why there is none
+	spareErr    error         // why there is none: nothing more is stored then
 	first, last atomic.Uint64 // indexes; 0: there are no entries
 }
 
@@ -232,6 +232,9 @@ func (w *walStore) StoreLog(l *raft.Log) error { return w.StoreLogs([]*raft.Log{
 func (w *walStore) StoreLogs(logs []*raft.Log) error {
 	w.write.Lock()
 	defer w.write.Unlock()
+	if err := w.failed(); err != nil {
+		return err
+	}
 	for i, next := 0, w.last.Load()+1; i < len(logs); i, next = i+1, logs[i].Index+1 {
 		switch l := logs[i]; {
 		case l.Index == 0, next > 1 && l.Index != next:
@@ -311,10 +314,18 @@ func (w *walStore) tail(index uint64) (*walSegment, error) {
 		<-w.making
 		w.making = nil
 	}
-	if w.spareErr != nil {
-		return nil, w.spareErr
+	if err := w.failed(); err != nil {
+		return nil, err
 	}
 	return w.grow(index)
+}
+
+// failed is what has gone wrong beside the calls. Each call that promises something asks: after a failed sync nothing more is
+// promised.
+func (w *walStore) failed() error {
+	w.mu.RLock()
+	defer w.mu.RUnlock()
+	return w.spareErr
 }
 
 // newest is the segment with the log's end, nil if there is none. write is held, so it stays that.
@@ -437,6 +448,9 @@ func (w *walStore) remove(gone []*walSegment) error {
 
 // DeleteRange implements raft.LogStore. The range must reach one of the log's ends. A compaction does not hold up appends.
 func (w *walStore) DeleteRange(from, to uint64) error {
+	if err := w.failed(); err != nil {
+		return err
+	}
 	w.metaMu.Lock()
 	if first := w.first.Load(); first != 0 && from <= first && to >= first && to < w.last.Load() {
 		defer w.metaMu.Unlock()
@@ -549,6 +563,9 @@ func (s *walSegment) trim(dir string) error {
 func (w *walStore) Set(key, val []byte) error {
 	w.metaMu.Lock()
 	defer w.metaMu.Unlock()
+	if err := w.failed(); err != nil {
+		return err
+	}
 	m := w.meta.clone()
 	m.Stable[string(key)] = append([]byte{}, val...)
 	if err := m.write(w.dir); err != nil {
