@@ -55,8 +55,12 @@
 // 2026-11: A consumer of given capacity acknowledges one message after the other. Giving each message a fixed time and
 // limiting how many are out made the capacity depend on how long the way to the broker and back took.
 //
-// 2026-11: Keys counts acknowledged messages alone, so the ordered queue is charged with what is sent for stuck keys, and
-// the sides change order every round: whatever slows a cluster down in the course of a run would else be the second one's.
+// 2026-11: The speed of Keys is that of acknowledged messages: what is sent for stuck keys is work that comes to nothing, and the
+// ordered queue is charged with it. Of what is sent for keys of which a tenth are stuck 0.9 can be acknowledged, so the ratio
+// of what was sent is told too: it is the price of the order alone. Both queues may have as many messages more than were there before,
+// those for stuck keys apart: with one bound for all the ordered queue took in for many seconds what it could not give back,
+// and its figure was more of enqueuing than the other's. The sides change order every round: whatever slows a
+// cluster down in the course of a run would else be the second one's.
 //
 // 2026-11: A median over repetitions is the whole result of the median run, not a median figure by figure, and carries
 // the sum of all runs' faults.

@@ -282,8 +282,14 @@ func (c *fakeConn) Subscribe(_ context.Context, queue string, credit int, delive
 	c.b.dispatch()
 	return func(context.Context) error {
 		c.b.mu.Lock()
-		defer c.b.mu.Unlock()
 		c.b.subs = slices.DeleteFunc(c.b.subs, func(o *fakeSub) bool { return o == s })
+		c.b.mu.Unlock()
+		delivered := make(chan struct{}) // what was on its way
+		c.work <- func() { close(delivered) }
+		select {
+		case <-delivered:
+		case <-c.ended:
+		}
 		return nil
 	}, nil
 }

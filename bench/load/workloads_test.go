@@ -192,7 +192,7 @@ func TestKeysWorkload(t *testing.T) {
 	// What is lost behind a stuck key is missed too.
 	b = new(broker)
 	cfg = b.quick(Keys)
-	cfg.For, cfg.drainStall = 60*time.Millisecond, 300*time.Millisecond
+	cfg.For, cfg.drainStall = 60*time.Millisecond, time.Second
 	b.keep = func(n int) bool { return n != 205 }
 	if res = mustRun(t, cfg); res.Lost != 1 {
 		t.Errorf("lost %d, want 1", res.Lost)

@@ -37,7 +37,9 @@ func newBench(c *cli) *cobra.Command {
   priority  ten priorities by turns, first at half and then at twice the --capacity of the consumers: how long the messages of
             each waited, and whether any went before one that had to go first. Takes about three times --for
   keys      flat out over --keys keys by turns on an unordered queue and on one ordered by key, of which --stuck per cent
-            have their first message out for good, the next ones waiting behind it: the ratio of the two speeds
+            have their first message out for good, the next ones waiting behind it: the ratio of the two speeds, counted
+            in messages acknowledged (what is sent for stuck keys is lost to it: at most 0.9 with a tenth of them), and in
+            messages sent
   fair      --tenants of a queue that is fair by key, of which --flood send ten times the --capacity of the consumers every
             other turn, the rest half of it in all turns: how much longer the rest waits then
 
