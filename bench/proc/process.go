@@ -52,13 +52,15 @@ func (p *Process) Start() error {
 	cmd.Stdout, cmd.Stderr = log, log
 	// A node must not outlive whoever started it, and must not get its terminal's Ctrl-C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	release, err := StartBound(cmd)
+	if err != nil {
 		return fmt.Errorf("start node %s: %w", p.Name, err)
 	}
 	done := make(chan struct{})
 	p.cmd, p.done = cmd, done
 	go func() {
 		_ = cmd.Wait() // the state says how it ended
+		release()
 		p.mu.Lock()
 		p.past += cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 		p.exit, p.cmd = cmd.ProcessState, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quorate/quorate/bench/load"
+	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/cluster/floor"
 	"github.com/quorate/quorate/cluster/store"
 )
@@ -137,6 +138,8 @@ type floorProcess struct {
 	in    io.WriteCloser
 	out   *bufio.Scanner
 	log   string
+
+	release func() // when it has ended
 }
 
 // startFloorProcess starts one with its folder below dir.
@@ -164,7 +167,7 @@ func startFloorProcess(dir, label string, cluster store.UUID, logs store.Kind) (
 	}
 	p.out = bufio.NewScanner(out)
 	p.out.Buffer(nil, floorAnswerBytes)
-	if err := p.cmd.Start(); err != nil {
+	if p.release, err = proc.StartBound(p.cmd); err != nil {
 		return nil, fmt.Errorf("start node %s: %w", label, err)
 	}
 	return p, nil
@@ -208,6 +211,7 @@ func (p *floorProcess) stop() error {
 	_ = p.in.Close()
 	kill := time.AfterFunc(10*time.Second, func() { _ = p.cmd.Process.Kill() })
 	defer kill.Stop()
+	defer p.release()
 	if err := p.cmd.Wait(); err != nil {
 		return fmt.Errorf("node %s: %w", p.label, err)
 	}
