@@ -33,6 +33,18 @@
 //   - Nothing is removed that would leave the rest without a majority that answers.
 //   - Whatever breaks a promise of the store ends the process (store.Halt); so does another process with this identity.
 //
+// Memory of a node with a million queued messages of 256 bytes, MB of VmRSS (files mapped and shared included), as measured in 2026-11:
+//
+//	                                        at first    now
+//	bodies, in the arena (fsm/arena)           264      264     264 B a message: 256 and a head
+//	records and indexes (fsm/table)             81       81
+//	log cache                                   33       33     its bound
+//	what else is live in the heap               12       12
+//	garbage and free spans                     115       70     bounded by 64 MiB, from 640 MiB of heap on by a tenth (cmd/quorate)
+//	pages of raft.db                           152       20     let go of after each 32 MiB (cluster/store); log_store wal maps nothing
+//	the binary, stacks, the runtime             23       23
+//	in all                                     680      490 to 500
+//
 // Decisions
 //
 //   - 2026-11: what a node restores at its start, and what it has to catch up with in the first half minute, it does on a thread
