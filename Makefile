@@ -33,8 +33,10 @@ setup: ## install what the tests need beyond Go
 test: setup lint build ## every test that CI runs, race detector on
 	@GOOS=wasip1 GOARCH=wasm go build ./cluster/group
 	@go vet -tags chaos ./...
+	@go vet -tags profile ./cmd/quorate
 	go test -race -timeout 15m ./...
 	go test -race -tags chaos -run 'Seam' ./cluster ./cmd/quorate
+	go test -race -tags profile -run 'ProfileHandler' ./cmd/quorate
 	cd bench/peers && go test -race ./...
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings

@@ -76,6 +76,7 @@ type Group struct {
 	running  atomic.Bool // raft has been started
 
 	reads        reads
+	contacts     contacts
 	digests      digests
 	timerWake    chan struct{}
 	scheduleWake chan struct{}
@@ -142,7 +143,7 @@ func New(cfg Config) (*Group, error) {
 	g.ahead = NewAhead(cfg.Logs, last)
 	g.cache = NewLogCache(g.ahead, g.limits.CacheBytes)
 
-	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.ahead.Transport(cfg.Transport))
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.ahead.Transport(g.contacts.transport(cfg.Transport)))
 	if err != nil {
 		g.ahead.Close()
 		g.st.Close()

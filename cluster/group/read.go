@@ -149,11 +149,20 @@ func (g *Group) confirm() *Error {
 		return g.notLeading()
 	}
 	commit := g.raft.CommitIndex()
-	if err := g.raft.VerifyLeader().Error(); err != nil {
-		return g.notLeading()
-	}
-	if g.raft.CurrentTerm() != term {
-		return g.notLeading() // lost and won again: the new term's barrier has not passed
+	for mark := g.contacts.begin(); ; {
+		if err := g.raft.VerifyLeader().Error(); err != nil {
+			return g.notLeading()
+		}
+		if g.raft.CurrentTerm() != term {
+			return g.notLeading() // lost and won again: the new term's barrier has not passed
+		}
+		f := g.raft.GetConfiguration()
+		if err := f.Error(); err != nil {
+			return g.notLeading()
+		}
+		if g.contacts.majority(g.cfg.LocalID, f.Configuration().Servers, term, mark) {
+			break
+		}
 	}
 	target := g.lastForState(commit)
 	for g.applied.Load() < target {

@@ -374,8 +374,18 @@ func TestCatchUpAside(t *testing.T) {
 		l := c.leader()
 		away := c.followers()[0]
 		c.halt(away)
-		for i := range 4 * behindBy {
+		for i := range 16 * behindBy { // many batches of what raft sends at once, of which one at least has more behind it
 			l.do(t, enqueue("q", fmt.Sprint(i)))
+			if i%(behindBy/4) == 0 { // a majority is enough to go on, so that the third could be left behind
+				c.until(time.Second, "the others keep up", func() bool {
+					for _, nd := range c.nodes {
+						if !nd.stopped && nd.g.Status().Applied < l.g.Status().Applied {
+							return false
+						}
+					}
+					return true
+				})
+			}
 		}
 		mu.Lock()
 		if len(aside) != 0 {
