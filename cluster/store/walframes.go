@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 )
 
 // walFrames is what a segment file holds, found by reading all of it. raft-wal takes the first frame that it cannot read for
@@ -50,7 +49,7 @@ func walHead(info walSegmentInfo, codec uint64) []byte {
 }
 
 // readWALFrames reads a segment's file. An error is one of reading; what the file says is judged by the caller.
-func readWALFrames(f *os.File, info walSegmentInfo, codec uint64) (*walFrames, error) {
+func readWALFrames(f io.ReaderAt, info walSegmentInfo, codec uint64) (*walFrames, error) {
 	w := &walFrames{}
 	r := bufio.NewReaderSize(io.NewSectionReader(f, 0, 1<<62), walReadBuffer)
 	head := make([]byte, walFileHead)
