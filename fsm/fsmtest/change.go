@@ -84,3 +84,27 @@ func (g *Generator) change() *fsm.ChangeQueue {
 	}
 	return o
 }
+
+// changeOnce has a change of some options of a queue, whose options an operation before it in the entry has changed, pause it or let it
+// go on alone: what others come to together cannot be foreseen, and there may be more than one fault in it.
+func (g *Generator) changeOnce(ops []fsm.Op) {
+	changed := map[string]bool{}
+	for i, op := range ops {
+		switch o := op.(type) {
+		case *fsm.CreateQueue:
+			changed[string(o.Name)] = true
+		case *fsm.SetQueue:
+			changed[string(o.Name)] = true
+		case *fsm.DeleteQueue:
+			changed[string(o.Name)] = true
+		case *fsm.ChangeQueue:
+			name := string(o.Name)
+			if o.Only != 0 && (changed[name] || i > 0 && g.model.queue(name) == nil) { // any operation may have made it
+				c := *o
+				c.Only = 1 << 25
+				ops[i] = &c
+			}
+			changed[name] = true
+		}
+	}
+}

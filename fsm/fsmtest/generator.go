@@ -125,6 +125,7 @@ func (g *Generator) Next() (uint64, fsm.Entry) {
 	for i := 0; i < n; i++ {
 		e.Ops = append(e.Ops, g.op())
 	}
+	g.changeOnce(e.Ops)
 	return g.index, e
 }
 
