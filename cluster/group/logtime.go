@@ -20,6 +20,8 @@ type logTime struct {
 	live     bool          // an entry was applied live since the start
 	appliedT int64         // T of the last applied entry, ms
 	appliedM time.Duration // monotonic reading at its apply; meaningful if live
+	// seenT and seenM are the like of the entry that was the least late when it was applied: see applied.
+	seenT, seenM time.Duration
 
 	leading bool
 	anchorT time.Duration // T at the anchor as a Duration since 1970; of this leader's own stamps
@@ -31,19 +33,42 @@ type logTime struct {
 func (t *logTime) applied(at int64, live bool) {
 	t.appliedT = at
 	if live {
+		was := t.live
 		t.live = true
 		t.appliedM = t.clock.Mono()
+		// An entry is applied some time after it was stamped, seconds where a follower is behind, so its pair says how far T must
+		// have come at least. An earlier pair may say more: a leader's T loses no more than the slew on any clock. Without it the
+		// next leader's T would begin by so much too low, and all that is due would be late until the slew had made up for it.
+		if d := time.Duration(at) * time.Millisecond; !was || d >= t.seen(t.appliedM) {
+			t.seenT, t.seenM = d, t.appliedM
+		}
 	}
+}
+
+// seen is how far T must have come at a monotonic reading, by the best pair.
+func (t *logTime) seen(mono time.Duration) time.Duration {
+	elapsed := max(mono-t.seenM, 0)
+	return t.seenT + elapsed - elapsed/slewPart
+}
+
+// from is the pair that a node goes on from that does not lead and has applied a live entry: that of the last entry, or what the
+// best one says if that is more.
+func (t *logTime) from(mono time.Duration) (at, since time.Duration) {
+	last := time.Duration(t.appliedT) * time.Millisecond
+	if best := t.seen(mono); best > last+max(mono-t.appliedM, 0) {
+		return best, mono
+	}
+	return last, t.appliedM
 }
 
 // lead begins a term as leader.
 func (t *logTime) lead() {
 	t.leading = true
 	t.anchorT = time.Duration(t.appliedT) * time.Millisecond
-	t.anchorM = t.appliedM
+	t.anchorM = t.clock.Mono()
 	t.jumps = !t.live
-	if !t.live {
-		t.anchorM = t.clock.Mono()
+	if t.live {
+		t.anchorT, t.anchorM = t.from(t.anchorM)
 	}
 }
 
@@ -72,6 +97,7 @@ func (t *logTime) reckon() (at time.Duration, shift int64, mono time.Duration) {
 		if !t.live {
 			return from, 0, mono
 		}
+		from, since = t.from(mono)
 	}
 	if jumps {
 		if wall > from {

@@ -43,6 +43,37 @@ func TestLogTime(t *testing.T) {
 			c.run(3 * second)
 			l.lead()
 		}, 3000, 0},
+		{"an entry that was applied late does not make T late", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(second)
+			l.applied(base+100, true) // stamped 900 ms ago
+			l.lead()
+		}, 950, 0},
+		{"nor do many, but for 5 %, which the wall gives back", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			for i := range int64(40) {
+				c.run(100 * time.Millisecond)
+				l.applied(base+10*i, true)
+			}
+			l.lead()
+			l.stamp()
+			c.run(4 * second)
+		}, 8000, 0},
+		{"one that was applied in time counts anew", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(second)
+			l.applied(base+990, true)
+			c.run(second)
+			l.applied(base+1000, true)
+			l.lead()
+		}, 1940, 0},
+		{"a late entry hides no wait without a leader", func(c *handClock, l *logTime) {
+			l.applied(base, true)
+			c.run(second)
+			l.applied(base+900, true)
+			c.run(10 * second)
+			l.lead()
+		}, 11_000, 0},
 		{"the wall an hour ahead gains 5 %", func(c *handClock, l *logTime) {
 			l.applied(base, true)
 			c.run(10 * second)
