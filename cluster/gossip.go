@@ -29,8 +29,9 @@ const (
 
 // gossip is the membership by gossip. It tells where nodes are and whether they live; it never changes raft's voters.
 type gossip struct {
-	n  *Node
-	ml *memberlist.Memberlist
+	n    *Node
+	ml   *memberlist.Memberlist
+	addr string // where others reach it; kept, since memberlist writes to its own node unguarded when that is updated
 }
 
 // gossipMeta travels with every node, in at most 512 bytes of CBOR.
@@ -95,6 +96,8 @@ func startGossip(n *Node) (*gossip, error) {
 	if g.ml, err = memberlist.Create(c); err != nil {
 		return nil, fmt.Errorf("gossip on %s: %w", n.cfg.GossipAddr, err)
 	}
+	l := g.ml.LocalNode()
+	g.addr = net.JoinHostPort(l.Addr.String(), strconv.Itoa(int(l.Port)))
 	return g, nil
 }
 
@@ -108,12 +111,6 @@ func resolve(s string) (string, int, error) {
 		return "0.0.0.0", a.Port, nil
 	}
 	return a.IP.String(), a.Port, nil
-}
-
-// addr is where others reach this node's gossip.
-func (g *gossip) addr() string {
-	l := g.ml.LocalNode()
-	return net.JoinHostPort(l.Addr.String(), strconv.Itoa(int(l.Port)))
 }
 
 // stop leaves and shuts down; a node that is not polite just vanishes.
@@ -149,7 +146,7 @@ func (g *gossip) redial() {
 	if alone || g.n.self().Cluster.IsZero() {
 		targets = append(append([]string(nil), g.n.cfg.Join...), targets...)
 	}
-	me := g.addr()
+	me := g.addr
 	for i, a := range targets {
 		if i == maxRedials || g.n.ctx.Err() != nil {
 			return

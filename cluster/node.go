@@ -186,7 +186,7 @@ func (n *Node) startOnDisk(ctx context.Context) (err error) {
 		return err
 	}
 	n.log.Info("node started", "uuid", n.self().UUID, "cluster", n.self().Cluster, "incarnation", n.self().Incarnation,
-		"raft", n.link.Addr(), "gossip", n.gossip.addr(), "log_store", n.disk.Kind())
+		"raft", n.link.Addr(), "gossip", n.gossip.addr, "log_store", n.disk.Kind())
 	return nil
 }
 
@@ -315,7 +315,7 @@ func (n *Node) GossipAddr() string {
 	if n.gossip == nil {
 		return ""
 	}
-	return n.gossip.addr()
+	return n.gossip.addr
 }
 
 // seen hears of each handshake.

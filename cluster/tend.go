@@ -153,7 +153,7 @@ func (n *Node) placeLeader() {
 // announcement is what this node says of itself.
 func (n *Node) announcement() announcement {
 	return announcement{
-		Raft: n.link.Addr(), Gossip: n.gossip.addr(), Client: n.cfg.ClientAddr, Version: n.cfg.Version,
+		Raft: n.link.Addr(), Gossip: n.gossip.addr, Client: n.cfg.ClientAddr, Version: n.cfg.Version,
 		Format: store.Format, Entry: entryFormat,
 	}
 }
