@@ -80,7 +80,8 @@
 //     needs. So list, reading, checks and repair are here.
 //   - 2026-11: the next segment is made and listed ahead, so that going on in it costs no sync of its own. The list's syncs wait for
 //     what else the file system has to write, a snapshot for instance, and every message would wait with them, once in 64 MiB.
-//     What is in it before the list says so begins where the listed ones end, and is missed like all else if it is gone.
+//     What is in it before the list says so begins where the listed ones end, and is missed like all else if it is gone. It is
+//     written to only when the one before is sealed on disk, so that anything in it tells of an end that was lost there.
 //   - 2026-11: segments are not written with zeros ahead, nor used again. A sync on blocks that exist took a third less (0.5 instead
 //     of 0.8 ms a batch of 256 KiB), but everything would be written twice, and a segment used again holds what may be
 //     taken for its own.

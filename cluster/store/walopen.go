@@ -55,12 +55,16 @@ func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, 
 		case err != nil:
 			return m, nil, err
 		default:
-			was := end
+			was, endOf, before := end, path, rest
 			w, err := visit(&ahead)
 			if err != nil {
 				return m, nil, err
 			}
-			if len(w.offsets) > 0 && goesOn {
+			if !goesOn && (w.end > 0 || w.rest != nil) {
+				// It is written to only when the one before is sealed on disk: what ended there is gone.
+				return m, nil, &DamageError{File: endOf, Index: was + 1, What: fmt.Sprintf("its entries end at %d, but the log went on in %s: the last of them are gone", was, ahead.file()), Err: before}
+			}
+			if len(w.offsets) > 0 {
 				m.Segments, found = append(m.Segments, ahead), append(found, w)
 			} else {
 				end = was
