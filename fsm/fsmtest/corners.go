@@ -51,7 +51,10 @@ func (g *Generator) cornerOp() (op fsm.Op, requested, ok bool) {
 // flipOp changes what keys know, or moves what is in them.
 func (g *Generator) flipOp() (op fsm.Op, requested bool) {
 	name := g.queueName()
+	full := g.live() > 150 // the model walks over all there is
 	switch p := g.rng.IntN(100); {
+	case p < 30 && full:
+		return &fsm.PurgeQueue{Name: name}, false
 	case p < 30:
 		o := &fsm.Enqueue{Request: g.request(1, false), Queue: name, AutoCreate: true, Messages: []fsm.Message{g.message()}}
 		if o.Request.Session.IsZero() { // else one number would stand for many
