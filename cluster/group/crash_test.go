@@ -286,11 +286,17 @@ func TestCrashes(t *testing.T) {
 	if seed == 0 {
 		seed = time.Now().UnixNano()
 	}
+	var confirmed atomic.Int64
+	t.Cleanup(func() {
+		if n := confirmed.Load(); n < 50 && !t.Failed() { // a run in which hardly anybody leads may have few
+			t.Errorf("only %d messages were confirmed in %d runs", n, *crashRuns)
+		}
+	})
 	for i := range *crashRuns {
 		seed := seed + int64(i)
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				for _, what := range crashAll(t, seed, "") {
+				for _, what := range crashAll(t, seed, "", &confirmed) {
 					t.Error(what)
 				}
 			})
@@ -303,7 +309,7 @@ func TestCrashes(t *testing.T) {
 			const most = 12 // one run notices nearly always
 			for i := range int64(most) {
 				noticed := false
-				synctest.Test(t, func(t *testing.T) { noticed = len(crashAll(t, seed+i, mutant)) > 0 })
+				synctest.Test(t, func(t *testing.T) { noticed = len(crashAll(t, seed+i, mutant, new(atomic.Int64))) > 0 })
 				if noticed {
 					return
 				}
@@ -313,8 +319,8 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// crashAll is one run. It says what was wrong.
-func crashAll(t *testing.T, seed int64, mutant string) []string {
+// crashAll is one run. It says what was wrong, and adds to confirmed.
+func crashAll(t *testing.T, seed int64, mutant string, confirmed *atomic.Int64) []string {
 	rng := rand.New(rand.NewSource(seed))
 	c := &crashes{
 		mutant: mutant, groups: make([]atomic.Pointer[Group], 3), rng: rand.New(rand.NewSource(rng.Int63())),
@@ -343,6 +349,7 @@ func crashAll(t *testing.T, seed int64, mutant string) []string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	confirmed.Add(int64(len(c.confirmed)))
 	t.Logf("%d entries applied, %d messages of %d confirmed, faults %v", len(c.applied), len(c.confirmed), c.bodies.Load(), c.faults)
 	return c.wrong
 }
@@ -374,16 +381,12 @@ func (c *crashes) final() {
 			lost = append(lost, fmt.Sprintf("%s was confirmed at index %d, and is not in the entry there", body, index))
 		}
 	}
-	few := len(c.confirmed) < 50
 	c.mu.Unlock()
 	for _, what := range lost {
 		c.bad("%s", what)
 	}
 	if got := l.stats("q").Ready; got != int64(there) {
 		c.bad("%d messages are in the queue, %d were applied", got, there)
-	}
-	if few {
-		c.bad("hardly anything was confirmed")
 	}
 }
 

@@ -125,11 +125,15 @@ func (g *Group) verifyReads() {
 		}
 		g.mu.Lock()
 		for _, fn := range b.later {
-			if b.err != nil || !g.serving {
-				err := b.err
-				if err == nil {
-					err = errElection
-				}
+			err := b.err
+			switch {
+			case err != nil:
+			case g.closed || g.broken.Load(): // entries go by without being applied
+				err = errStopping
+			case !g.serving:
+				err = errElection
+			}
+			if err != nil {
 				fn(nil, Stamp{}, err)
 				continue
 			}

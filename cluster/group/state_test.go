@@ -402,3 +402,30 @@ func TestCatchUpAside(t *testing.T) {
 		}
 	})
 }
+
+// TestBrokenGroupReadsNothing: a group that has failed lets entries go by without applying them, so no read may take the index that
+// was reached for what is in the state.
+func TestBrokenGroupReadsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 1, nil)
+		l := c.leader()
+		l.do(t, enqueue("q", "before"))
+		l.g.broken.Store(true) // as by Fatal, which may return
+		for _, stale := range []bool{false, true} {
+			if _, err := l.g.Read(t.Context(), stale, func(*fsm.State) { t.Errorf("stale=%v: it was read", stale) }); err != errStopping {
+				t.Errorf("stale=%v: %v, want %v", stale, err, errStopping)
+			}
+		}
+		end := make(chan *Error, 1)
+		l.g.readAsync(func(st *fsm.State, _ Stamp, err *Error) {
+			if st != nil {
+				t.Error("later: it was read")
+			}
+			end <- err
+		})
+		if err := <-end; err != errStopping {
+			t.Errorf("later: %v, want %v", err, errStopping)
+		}
+		c.stop()
+	})
+}
