@@ -1,8 +1,11 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -190,9 +193,15 @@ func whole(t *testing.T, cl *client.Client, nodes int) {
 	})
 }
 
-// freeze stops a process as SIGSTOP does; the returned function, and the test's end, thaw it.
+// freeze stops a process as SIGSTOP does, and returns when it stands still; the returned function, and the test's end, thaw it.
 func freeze(t *testing.T, n *proc.Node) (thaw func()) {
+	t.Helper()
 	n.Signal(syscall.SIGSTOP)
+	eventually(t, 10*time.Second, "the process stands still", func(context.Context) bool {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n.Pid()))
+		// "pid (name) state …", where the name may hold anything
+		return err == nil && bytes.HasPrefix(b[bytes.LastIndexByte(b, ')')+1:], []byte(" T"))
+	})
 	thaw = func() { n.Signal(syscall.SIGCONT) }
 	t.Cleanup(thaw)
 	return thaw
