@@ -93,7 +93,7 @@ func (t *logTime) reckon() (at time.Duration, shift int64, mono time.Duration) {
 	wall := time.Duration(t.clock.WallMillis()) * time.Millisecond
 	from, since, jumps := t.anchorT, t.anchorM, t.jumps
 	if !t.leading {
-		from, since, jumps = time.Duration(t.appliedT)*time.Millisecond, t.appliedM, false
+		from, jumps = time.Duration(t.appliedT)*time.Millisecond, false
 		if !t.live {
 			return from, 0, mono
 		}
