@@ -186,26 +186,28 @@ func TestSubscription(t *testing.T) {
 	}
 	got := p.deliveries(1, 2)
 	p.send(wire.TypeStarted, 0, &wire.Started{Sub: 1, Tokens: []string{got[0].Token}})
-	p.ask(wire.TypeCredit, &wire.Credit{Sub: 1, Credit: 3}, wire.TypeOK, &ok)
-	got = append(got, p.deliveries(1, 1)...)
-	p.tag++
-	p.send(wire.TypeAck, p.tag, &wire.Ack{Token: got[0].Token})
-	acked := false
-	for len(got) < 4 || !acked { // the freed place may be filled before the answer comes
-		f := p.next()
-		switch f.Type {
-		case wire.TypeAcked:
-			acked = true
-		case wire.TypeDelivery:
-			var d wire.Delivery
-			if err := f.Decode(&d); err != nil {
-				t.Fatal(err)
+	more := func(typ wire.Type, body any, answer wire.Type, want int) { // the room that is made may be filled before the answer comes
+		t.Helper()
+		p.tag++
+		p.send(typ, p.tag, body)
+		for answered := false; len(got) < want || !answered; {
+			f := p.next()
+			switch f.Type {
+			case answer:
+				answered = true
+			case wire.TypeDelivery:
+				var d wire.Delivery
+				if err := f.Decode(&d); err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, d.Messages...)
+			default:
+				t.Fatalf("frame %d", f.Type)
 			}
-			got = append(got, d.Messages...)
-		default:
-			t.Fatalf("frame %d", f.Type)
 		}
 	}
+	more(wire.TypeCredit, &wire.Credit{Sub: 1, Credit: 3}, wire.TypeOK, 3)
+	more(wire.TypeAck, &wire.Ack{Token: got[0].Token}, wire.TypeAcked, 4)
 	for i, d := range got {
 		if string(d.Body) != fmt.Sprint(i) {
 			t.Errorf("message %d is %q", i, d.Body)
