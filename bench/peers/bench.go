@@ -83,7 +83,15 @@ func (b *bench) cut(repeats int, why error) error {
 func (b *bench) system(ctx context.Context, s system, repeat int) error {
 	var short []string
 	for _, w := range b.o.workloads {
-		if w != w7 && (w != w6 || s.replicated) {
+		switch {
+		case w == w4Floor || w == w5Floor:
+			if s.floor != nil {
+				b.floor(ctx, s, &measurement{System: s.name, Workload: w, Repeat: repeat + 1})
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+		case w != w7 && (w != w6 || s.replicated):
 			short = append(short, w)
 		}
 	}
@@ -91,7 +99,7 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 		err := b.with(ctx, s, func(t target) error {
 			for _, w := range short {
 				m := &measurement{System: s.name, Workload: w, Repeat: repeat + 1}
-				b.measure(ctx, b.within.workload+b.o.duration+b.o.warmUp, t, m, func(ctx context.Context) error {
+				b.measure(ctx, b.within.workload+b.o.duration+b.o.warmUp, t.kill, m, func(ctx context.Context) error {
 					if w == w6 {
 						return b.failover(ctx, t, m)
 					}
@@ -111,7 +119,7 @@ func (b *bench) system(ctx context.Context, s system, repeat int) error {
 		m := &measurement{System: s.name, Workload: w7, Repeat: repeat + 1}
 		from := time.Now()
 		err := b.with(ctx, s, func(t target) error {
-			b.measure(ctx, b.within.queued, t, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
+			b.measure(ctx, b.within.queued, t.kill, m, func(ctx context.Context) error { return b.queued(ctx, t, m) })
 			return context.Cause(ctx)
 		})
 		if repeat+1 >= b.o.queuedFor {
@@ -158,10 +166,10 @@ func (b *bench) with(ctx context.Context, s system, f func(t target) error) (err
 
 // measure runs one workload within a time. When that is over, or the run is, the servers are killed: a call that a client
 // library does not end by itself ends then.
-func (b *bench) measure(ctx context.Context, within time.Duration, t target, m *measurement, f func(ctx context.Context) error) {
+func (b *bench) measure(ctx context.Context, within time.Duration, kill func(), m *measurement, f func(ctx context.Context) error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("not done within %s", within))
 	defer cancel()
-	release := context.AfterFunc(ctx, t.kill)
+	release := context.AfterFunc(ctx, kill)
 	m.StartedAt = time.Now().UTC()
 	err := f(ctx)
 	if release(); ctx.Err() != nil && !errors.Is(err, context.Cause(ctx)) {
@@ -177,6 +185,18 @@ func (b *bench) add(m *measurement, err error) {
 	}
 	b.report.Measurements = append(b.report.Measurements, m)
 	fmt.Fprintf(b.log, "%d/%d %-14s %s\n", m.Repeat, b.o.repeat, m.System, m)
+}
+
+// floor measures what is under a system, which has processes of its own for that and none running.
+func (b *bench) floor(ctx context.Context, s system, m *measurement) {
+	rate := 0.0
+	if m.Workload == w4Floor {
+		rate = b.o.rate
+	}
+	b.measure(ctx, b.within.workload+b.o.duration+b.o.warmUp, func() {}, m, func(ctx context.Context) (err error) {
+		m.Load, err = s.floor(ctx, b.e, b.o, rate)
+		return err
+	})
 }
 
 // load runs a workload of bench/load, and compares what it says with what the system says.

@@ -51,8 +51,36 @@ func TestEveryWorkloadOfASoundSystem(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(done, allWorkloads) {
-		t.Errorf("measured %v, want %v", done, allWorkloads)
+	slices.Sort(done)
+	if want := slices.Sorted(slices.Values(allWorkloads)); !slices.Equal(done, want) {
+		t.Errorf("measured %v, want %v", done, want)
+	}
+}
+
+// TestFloor: both floors are measured, each at its pace, once a repeat, and only where there is one; what fails is a fault.
+func TestFloor(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, w4Floor, w5Floor)
+	peer, bad := fakeSystem("peer", nil, nil), fakeSystem("bad", nil, nil)
+	peer.floor = nil
+	bad.floor = func(context.Context, *env, *options, float64) (*load.Result, error) {
+		return nil, errors.New("no leader")
+	}
+	if _, err := b.all(context.Background(), []system{fakeSystem("sound", nil, nil), peer, bad}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range b.report.Measurements {
+		p50 := 0.0
+		if m.Load != nil {
+			p50 = m.Load.Confirm.P50
+		}
+		got = append(got, fmt.Sprintf("%s %s %g %q", m.System, m.Workload, p50, m.Faults))
+	}
+	if want := []string{
+		fmt.Sprintf("sound W4-FLOOR %g []", 1+b.o.rate), "sound W5-FLOOR 1 []", `bad W4-FLOOR 0 ["no leader"]`, `bad W5-FLOOR 0 ["no leader"]`,
+	}; !slices.Equal(got, want) {
+		t.Errorf("measured\n%q\nwant\n%q", got, want)
 	}
 }
 
@@ -336,7 +364,7 @@ func TestParse(t *testing.T) {
 		{"--for 10s --repeat 5 --size 256", ""},
 		{"--systems redis,quorate --workloads w1,W7", ""},
 		{"--systems kafka", `there is no system "kafka": all, or some of quorate,jetstream,jetstream-lazy,rabbitmq,redis expected`},
-		{"--workloads W8", `there is no workload "W8", want some of W1,W2,W3,W4,W5,W6,W7`},
+		{"--workloads W8", `there is no workload "W8", want some of W1,W2,W3,W4,W4-FLOOR,W5,W5-FLOOR,W6,W7`},
 		{"W1", `"W1" is no flag, and nothing else is expected`},
 		{"--size 31", "size is 31; 32 to 524288 are allowed"},
 		{"--repeat 0", "repeat is 0; 1 to 100 are allowed"},

@@ -21,6 +21,9 @@
 //	W7  a million queued: the largest node's resident memory; all servers are killed and started again, and the time from
 //	    then until a message was enqueued and one received
 //
+// For Quorate alone W4-FLOOR and W5-FLOOR are `quorate bench floor`, with --rate and without: raft, the log store and the nodes'
+// transport under the same load without a broker, which W4 and W5 are to be held against.
+//
 // W1 to W5 are those of bench/load: each client library is fitted to load.Conn, and generator, bounds, latencies and
 // ledger are the same code for all. Server CPU is user and system time of all processes of a system, helpers included, from
 // /proc. Servers and load share the machine, as they share its disk: a client that needs much CPU costs its system too.

@@ -245,5 +245,7 @@ func fakeSystem(name string, last **fake, change func(*fake)) system {
 			*last = f
 		}
 		return f, os.WriteFile(filepath.Join(dir, "left-over"), nil, 0o600)
+	}, floor: func(_ context.Context, _ *env, _ *options, rate float64) (*load.Result, error) {
+		return &load.Result{Workload: load.Floor, Confirm: &load.Quantiles{P50: 1 + rate, P99: 2 + rate}}, nil
 	}}
 }

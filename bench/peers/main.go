@@ -35,13 +35,16 @@ type options struct {
 	args      []string
 }
 
-// Workloads beside those of bench/load: the gap when the leader is killed, and a long queue.
+// Workloads beside those of bench/load: the gap when the leader is killed, a long queue, and what W4 and W5 are to be held
+// against: raft, the log store and the transport without a broker.
 const (
-	w6 = "W6"
-	w7 = "W7"
+	w6      = "W6"
+	w7      = "W7"
+	w4Floor = "W4-FLOOR"
+	w5Floor = "W5-FLOOR"
 )
 
-var allWorkloads = []string{load.W1, load.W2, load.W3, load.W4, load.W5, w6, w7}
+var allWorkloads = []string{load.W1, load.W2, load.W3, load.W4, w4Floor, load.W5, w5Floor, w6, w7}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

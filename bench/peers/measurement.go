@@ -81,7 +81,9 @@ var metrics = slices.Concat(
 	loadMetrics(load.W2, "W2 drain, each acked", "ack"),
 	loadMetrics(load.W3, "W3 both at once", "e2e"),
 	loadMetrics(load.W4, "W4 paced", "confirm", "e2e"),
+	floorMetrics(w4Floor, "W4's floor, raft and log alone at that pace"),
 	loadMetrics(load.W5, "W5 one at a time", "confirm"),
+	floorMetrics(w5Floor, "W5's floor, raft and log alone"),
 	[]metric{
 		{key: "W6.gap_ms", workload: w6, title: "W6 kill -9 of the leader: longest gap, ms", short: "gap ms", lower: true,
 			get: func(m *measurement) *float64 {
@@ -105,6 +107,16 @@ func queuedMetric(key, title, short string, get func(*queuedResult) float64) met
 		v := get(m.Queued)
 		return &v
 	}}
+}
+
+// floorMetrics are the latencies of a floor.
+func floorMetrics(workload, title string) (out []metric) {
+	for _, x := range loadMetrics(workload, title, "confirm") {
+		if strings.HasSuffix(x.key, "_ms") {
+			out = append(out, x)
+		}
+	}
+	return out
 }
 
 // loadMetrics are the rate, the server's CPU time and the latencies of a workload of bench/load.

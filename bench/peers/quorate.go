@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +27,34 @@ var quorateSystem = system{
 		c, err := proc.New(proc.Config{Binary: e.quorate, Nodes: 3, Dir: dir, Env: []string{"GOMAXPROCS=1"}})
 		return &quorate{cluster: c}, err
 	},
+	floor: quorateFloor,
+}
+
+// quorateFloor runs `quorate bench floor`, whose nodes die with it.
+func quorateFloor(ctx context.Context, e *env, o *options, rate float64) (*load.Result, error) {
+	args := []string{
+		"bench", "floor", "--self", "3", "--size", strconv.Itoa(o.size), "--for", o.duration.String(), "--warm-up", o.warmUp.String(),
+		"--data", e.data, "--output", "json",
+	}
+	if rate > 0 {
+		args = append(args, "--rate", strconv.FormatFloat(rate, 'g', -1, 64))
+	}
+	cmd := exec.CommandContext(ctx, e.quorate, args...)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("quorate bench floor: %w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	res := &load.Result{}
+	if err := json.Unmarshal(out, res); err != nil {
+		return nil, fmt.Errorf("read what quorate bench floor says: %w", err)
+	}
+	if res.Workload != load.Floor || res.Confirm == nil {
+		return nil, fmt.Errorf("quorate bench floor says nothing of latencies: %s", out)
+	}
+	return res, nil
 }
 
 // buildQuorate builds the binary from the tree, as `make build` does.

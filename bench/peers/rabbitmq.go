@@ -73,7 +73,7 @@ func newRabbit(dir string) (*rabbitCluster, error) {
 		return nil, err
 	}
 	c := &rabbitCluster{named: ports[2*n], env: []string{
-		"HOME=" + home, "ERL_EPMD_PORT=" + port(ports[2*n]), "ERL_EPMD_ADDRESS=127.0.0.1",
+		"HOME=" + home, "ERL_CRASH_DUMP=" + filepath.Join(dir, "crash"), "ERL_EPMD_PORT=" + port(ports[2*n]), "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(dir, "none"), "RABBITMQ_CTL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1}",
 	}}
 	c.epmd = &proc.Process{

@@ -25,6 +25,8 @@ type system struct {
 	make func(e *env, dir string) (target, error)
 	// replicated: three nodes, of which one may be lost. W6 is for those.
 	replicated bool
+	// floor measures what lies under the system, without it: one entry at a time, or rate a second. Null for peers.
+	floor func(ctx context.Context, e *env, o *options, rate float64) (*load.Result, error)
 	// silentAcks: the protocol has no answer to an ack, so there is no time until it.
 	silentAcks bool
 }
