@@ -30,7 +30,7 @@ var q0 = []byte("q")
 var payload = strings.Repeat("b", 4000)
 
 // arenaInHand is how many bytes of empty chunks the arena keeps, and the one being filled.
-const arenaInHand = 17 << 20
+const arenaInHand = 18 << 20
 
 func one(m Message) *Enqueue { return &Enqueue{Queue: q0, AutoCreate: true, Messages: []Message{m}} }
 

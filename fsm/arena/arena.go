@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	chunkShift = 20
+	chunkShift = 21 // a huge page: see mapping
 	chunkSize  = 1 << chunkShift
 	headSize   = 8
-	largeMin   = 256 << 10 // blobs above it have a mapping of their own, so that at most a quarter of a chunk is wasted
+	largeMin   = 256 << 10 // blobs above it have a mapping of their own, so that at most an eighth of a chunk is wasted
 	largeRound = 64 << 10
 	largeSize  = 1<<24 - 1 // in a head: the size is the chunk's to know
-	spareMax   = 16        // empty chunks kept in hand
+	spareMax   = 8         // empty chunks kept in hand
 	spareLarge = 16 << 20  // bytes of large mappings kept in hand
 	ownerBits  = 40
 )
