@@ -16,7 +16,8 @@ import (
 // Workloads. W1: confirmed enqueues. W2: draining a full queue, each message acknowledged by itself. W3: both at once, flat
 // out. W4: both at a given pace. W5: enqueues one at a time. Delayed: messages that come due at a given rate. Priorities:
 // ten of them, at half and at twice of what the consumers can handle. Keys: an ordered queue with stuck keys against an
-// unordered one without. Fair: many tenants of a queue that is fair by key, with and without a flood by one.
+// unordered one without. Fair: many tenants of a queue that is fair by key, with and without a flood by one. Flat: W3 with little and with
+// much that stands beside it.
 const (
 	W1         = "W1"
 	W2         = "W2"
@@ -27,10 +28,11 @@ const (
 	Priorities = "priority"
 	Keys       = "keys"
 	Fair       = "fair"
+	Flat       = "flat"
 )
 
 // Workloads lists them all.
-func Workloads() []string { return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys, Fair} }
+func Workloads() []string { return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys, Fair, Flat} }
 
 // Bounds and defaults of Config.
 const (
@@ -49,6 +51,7 @@ const (
 	DefaultRounds      = 3
 	DefaultTenants     = 100
 	DefaultFlood       = 1
+	DefaultQueued      = 1000
 
 	maxClients   = 256
 	maxFor       = 24 * time.Hour
@@ -65,6 +68,9 @@ const (
 	maxKeys      = 10_000_000
 	maxRounds    = 100
 	maxTenants   = 1_000_000
+	maxQueues    = 100_000
+	maxSubs      = 1000 // of a connection, as the broker has it
+	maxIdle      = 50_000
 	closeTimeout = 5 * time.Second
 )
 
@@ -95,9 +101,14 @@ type Config struct {
 	Capacity float64 // Priorities, Fair: messages a second that the consumers can handle together; default 2000
 	Keys     int     // Keys: different keys; default 100,000
 	Stuck    float64 // Keys: per cent of them that are stuck, 0 to 90; default 10; negative: none
-	Rounds   int     // Keys, Fair: measured times of each side, by turns; default 3
+	Rounds   int     // Keys, Fair, Flat: measured times of each side, by turns; default 3, of Flat 1
 	Tenants  int     // Fair: keys in all; default 100
 	Flood    int     // Fair: how many of them flood; default 1
+
+	// Flat compares W3 with 1000 messages queued, in one queue, with no other connection, to W3 with these. One at least must be more.
+	Queued int // messages that are queued when measuring begins and stay so; default 1000
+	Queues int // take turns, message by message; default 1
+	Idle   int // connections with a subscription that gets nothing; default 0
 
 	// Backlog is how many messages of W3 and W4 may be sent and not yet received, beyond which producers wait. Default:
 	// what producers and consumers together may have out, so that neither side starves.
@@ -145,6 +156,7 @@ var shapes = map[string]shape{
 	Priorities: {producers: 4, consumers: 4, slots: true},
 	Keys:       {producers: 4, consumers: 4},
 	Fair:       {producers: 4, consumers: 4, slots: true},
+	Flat:       {producers: 4, consumers: 4},
 }
 
 func orDefault[T int | float64 | time.Duration](v *T, d T) {
@@ -168,6 +180,9 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.WarmUp, DefaultWarmUp)
 	c.WarmUp = max(c.WarmUp, 0)
 	orDefault(&c.Producers, s.producers)
+	if c.Workload == Flat { // the same number for both sides
+		s.consumers = max(s.consumers, (c.Queues+maxSubs-1)/maxSubs)
+	}
 	orDefault(&c.Consumers, s.consumers)
 	orDefault(&c.Outstanding, DefaultOutstanding)
 	if c.Workload == W5 {
@@ -188,7 +203,12 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Keys, DefaultKeys)
 	orDefault(&c.Stuck, DefaultStuck)
 	c.Stuck = max(c.Stuck, 0)
+	if c.Workload == Flat {
+		orDefault(&c.Rounds, 1) // filling and draining take many times as long as measuring
+	}
 	orDefault(&c.Rounds, DefaultRounds)
+	orDefault(&c.Queued, DefaultQueued)
+	orDefault(&c.Queues, 1)
 	orDefault(&c.Tenants, DefaultTenants)
 	orDefault(&c.Flood, DefaultFlood)
 	if c.Preload == 0 {
@@ -249,10 +269,19 @@ func (c Config) withDefaults() (Config, error) {
 		{"rounds", float64(c.Rounds), 1, maxRounds},
 		{"tenants", float64(c.Tenants), 2, maxTenants},
 		{"flood", float64(c.Flood), 1, float64(max(c.Tenants-1, 1))},
+		{"queued", float64(c.Queued), DefaultQueued, maxMessages / 2},
+		{"queues", float64(c.Queues), 1, maxQueues},
+		{"connections", float64(c.Idle), 0, maxIdle},
 	} {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)
 		}
+	}
+	if c.Workload == Flat && c.Queues > c.Consumers*maxSubs {
+		return c, fmt.Errorf("queues is %d; %d consumers can have %d, each has %d subscriptions at most", c.Queues, c.Consumers, c.Consumers*maxSubs, maxSubs)
+	}
+	if c.Workload == Flat && c.Queued == DefaultQueued && c.Queues == 1 && c.Idle == 0 {
+		return c, fmt.Errorf("nothing to compare with: one of queued (above %d), queues (above 1) and connections (above 0) is to be given", DefaultQueued)
 	}
 	return c, nil
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -58,13 +59,32 @@ func (r *run) openConsumers(ctx context.Context) ([]*consumer, error) {
 	return cs, nil
 }
 
-func (c *consumer) start(ctx context.Context) (err error) {
+// start subscribes to all queues of the run, or, if they are as many as consumers or more, to its part of them.
+func (c *consumer) start(ctx context.Context) error {
 	if shapes[c.r.cfg.Workload].slots {
 		c.hands = make(chan *taken, 2*c.r.cfg.Window)
 		c.idle.Go(c.handle)
 	}
-	c.stop, err = c.conn.Subscribe(ctx, c.r.cfg.Queue, c.r.cfg.Window, c.deliver)
-	return err
+	var stops []func(context.Context) error
+	c.stop = func(ctx context.Context) error {
+		return each(len(stops), func(i int) error { return stops[i](ctx) })
+	}
+	for i, q := range c.r.queues {
+		if n := c.r.cfg.Consumers; len(c.r.queues) >= n && i%n != c.number {
+			continue // another's
+		}
+		stop, err := c.conn.Subscribe(ctx, q, c.r.cfg.Window, c.deliver)
+		if err != nil {
+			return fmt.Errorf("subscribe to queue %s: %w", q, err)
+		}
+		stops = append(stops, stop)
+	}
+	return nil
+}
+
+// startAll starts them all.
+func startAll(ctx context.Context, cs []*consumer) error {
+	return each(len(cs), func(i int) error { return cs[i].start(ctx) })
 }
 
 // stopAll ends the subscriptions. What is out stays with the consumers, to be acknowledged.

@@ -17,7 +17,8 @@
 // than the one they were sent in, and says how late each was received; half-way its caller may kill the leader. Priorities
 // sends ten of them at half and at twice of what the consumers can handle and says how long each waited. Keys has two
 // queues with the same keys, one unordered, one ordered with a part of the keys stuck, and compares their speeds by
-// turns. Fair has many tenants share a queue, one of which floods it every other turn, and compares how long the rest waits. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
+// turns. Fair has many tenants share a queue, one of which floods it every other turn, and compares how long the rest waits. Flat does W3 with little and with much
+// standing beside it (messages, queues, idle connections), by turns, and compares what a message costs the servers. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
 // a message that had to go first, that no two messages of a key are out at once or change places.
 //
 // # Phases
@@ -61,6 +62,10 @@
 // those for stuck keys apart: with one bound for all the ordered queue took in for many seconds what it could not give back,
 // and its figure was more of enqueuing than the other's. The sides change order every round: whatever slows a
 // cluster down in the course of a run would else be the second one's.
+//
+// 2026-11: What is queued in Flat is in the very queue that is worked, in front of what is sent: what a consumer gets has then lain there for
+// long, in memory that is cold. In a queue beside it only the size of the state would count. A turn fills and empties queues of its own,
+// which takes much longer than measuring with millions of messages, and accounts for every one of them.
 //
 // 2026-11: A median over repetitions is the whole result of the median run, not a median figure by figure, and carries
 // the sum of all runs' faults.

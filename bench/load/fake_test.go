@@ -331,7 +331,7 @@ func (b *broker) quick(workload string) Config {
 	return Config{
 		Workload: workload, Open: b.Open, Nodes: 1, For: 150 * time.Millisecond, WarmUp: 20 * time.Millisecond,
 		Producers: 2, Consumers: 2, Outstanding: 16, Window: 16, Rate: 2000, Preload: 40_000, Backlog: 500,
-		Count: 1000, DueRate: 5000, Lead: 150 * time.Millisecond, Capacity: 2000, Keys: 200, Rounds: 2, Tenants: 20,
+		Count: 1000, DueRate: 5000, Lead: 150 * time.Millisecond, Capacity: 2000, Keys: 200, Rounds: 2, Tenants: 20, Queues: 5,
 		CallTimeout: time.Second,
 	}
 }

@@ -112,7 +112,7 @@ func (s *slot) start() bool {
 	if r.dress != nil {
 		r.dress(s, &m)
 	}
-	err := s.p.conn.EnqueueAsync(context.Background(), r.cfg.Queue, m, s.done)
+	err := s.p.conn.EnqueueAsync(context.Background(), r.queues[s.seq%uint64(len(r.queues))], m, s.done)
 	if err != nil {
 		s.confirmed(client.Receipt{}, err)
 		if outcomeOf(err) == outRefused && !r.cfg.FaultRun {

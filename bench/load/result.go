@@ -39,13 +39,16 @@ type Result struct {
 	NodeBytes *float64   `json:"node_bytes_per_msg,omitempty"`
 	Parts     []Part     `json:"parts,omitempty"`
 	// Ratio is, of Keys, the ordered queue's rate with stuck keys to the unordered one's; of Fair, the waits with to those without
-	// the flood, of the medians and of the 99th percentiles.
+	// the flood, of the medians and of the 99th percentiles; of Flat, the rate with what stands beside it to that without.
 	Ratio    float64 `json:"ratio,omitempty"`
 	RatioP99 float64 `json:"ratio_p99,omitempty"`
+	// RatioCPU is, of Flat, the CPU of all servers a message with what stands beside it to that without.
+	RatioCPU float64 `json:"ratio_server_cpu,omitempty"`
 	// RatioSent is, of Keys, the ordered queue's rate of confirmed enqueues, those for stuck keys among them, to the unordered one's.
 	RatioSent float64 `json:"ratio_sent,omitempty"`
 
 	sent float64 // enqueues confirmed a second
+	left int64   // queued at the end of the measured time
 
 	Runs    []float64 `json:"runs,omitempty"`          // msgs_per_s of all runs of which this is the median
 	Samples []string  `json:"error_samples,omitempty"` // the first few error texts
@@ -56,9 +59,11 @@ type Part struct {
 	Name     string     `json:"name"`
 	Messages int64      `json:"messages"`
 	Rate     float64    `json:"msgs_per_s,omitempty"`
-	Wait     *Quantiles `json:"wait_ms,omitempty"`    // from when a message was due to be sent to when its consumer had it
-	Runs     []float64  `json:"runs,omitempty"`       // rates of all rounds
-	Sent     float64    `json:"sent_per_s,omitempty"` // Keys: enqueues confirmed a second, the median of the rounds
+	Wait     *Quantiles `json:"wait_ms,omitempty"`               // from when a message was due to be sent to when its consumer had it
+	Runs     []float64  `json:"runs,omitempty"`                  // rates of all rounds
+	CPU      []float64  `json:"server_cpu_us_per_msg,omitempty"` // Flat: of all rounds
+	Left     []int64    `json:"queued_at_end,omitempty"`         // Flat: messages at the end of each round's measured time
+	Sent     float64    `json:"sent_per_s,omitempty"`            // Keys: enqueues confirmed a second, the median of the rounds
 }
 
 // OK reports whether nothing went wrong: every message confirmed once and, with consumers, received with the bytes it
@@ -134,6 +139,12 @@ func (r *Result) String() string {
 		if len(p.Runs) > 0 {
 			fmt.Fprintf(&b, "   rounds %.0f", p.Runs)
 		}
+		if len(p.CPU) > 0 {
+			fmt.Fprintf(&b, "   CPU us/msg %.1f", p.CPU)
+		}
+		if len(p.Left) > 0 {
+			fmt.Fprintf(&b, "   queued at the end %d", p.Left)
+		}
 	}
 	if r.Ratio > 0 {
 		fmt.Fprintf(&b, "\n     ratio %.2f", r.Ratio)
@@ -143,6 +154,9 @@ func (r *Result) String() string {
 	}
 	if r.RatioP99 > 0 {
 		fmt.Fprintf(&b, ", of p99 %.2f", r.RatioP99)
+	}
+	if r.RatioCPU > 0 {
+		fmt.Fprintf(&b, ", of the servers' CPU a message %.2f", r.RatioCPU)
 	}
 	for _, s := range r.Samples {
 		b.WriteString("\n     " + s)

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -43,6 +42,7 @@ type run struct {
 	settling func(seq uint64)
 	parked   func() int64 // sent messages that nobody is to receive yet: no part of the backlog
 	work     atomic.Int64 // ns that a consumer takes for a message
+	queues   []string     // which messages go to by turns; default: the run's
 
 	poke    chan struct{} // one token: something happened that somebody may wait for
 	room    chan struct{} // one token: the backlog has become shorter
@@ -73,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 
 func newRun(cfg Config, fatal context.CancelCauseFunc) *run {
 	return &run{
-		cfg: cfg, id: rand.New(rand.NewPCG(cfg.Seed, uint64(time.Now().UnixNano()))).Uint64(), origin: time.Now(),
+		queues: []string{cfg.Queue}, cfg: cfg, id: rand.New(rand.NewPCG(cfg.Seed, uint64(time.Now().UnixNano()))).Uint64(), origin: time.Now(),
 		late: newLatencies(), poke: make(chan struct{}, 1), room: make(chan struct{}, 1), fatal: fatal,
 	}
 }
@@ -86,8 +86,11 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	defer closeConn(first)
-	if r.cfg.Workload == Keys {
-		return r.keys(ctx, first) // has two queues
+	switch r.cfg.Workload { // those with queues of their own
+	case Keys:
+		return r.keys(ctx, first)
+	case Flat:
+		return r.flat(ctx, first)
 	}
 	var o client.QueueOptions
 	if r.cfg.Workload == Fair {
@@ -114,14 +117,19 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 }
 
 // dropQueue deletes the run's queue, unless it is to stay. The run may have been cancelled; its queue goes all the same.
-func (r *run) dropQueue(ctx context.Context, conn Conn) {
+func (r *run) dropQueue(ctx context.Context, conn Conn) { r.dropQueues(ctx, conn, r.cfg.Queue) }
+
+// dropTime is how much longer each queue makes the time that deleting all of them may take.
+const dropTime = 10 * time.Millisecond
+
+func (r *run) dropQueues(ctx context.Context, conn Conn, names ...string) {
 	if r.cfg.KeepQueue {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout+time.Duration(len(names))*dropTime)
 	defer cancel()
-	if err := conn.DeleteQueue(ctx, r.cfg.Queue); err != nil {
-		r.cfg.Logger.Warn("queue of a benchmark could not be deleted", "queue", r.cfg.Queue, "err", err)
+	if err := each(len(names), func(i int) error { return conn.DeleteQueue(ctx, names[i]) }); err != nil {
+		r.cfg.Logger.Warn("queues of a benchmark could not be deleted", "queue", names[0], "count", len(names), "err", err)
 	}
 }
 
@@ -173,10 +181,8 @@ func (r *run) load(ctx context.Context) (*Result, error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer stopSending()
-	for _, c := range cs {
-		if err := c.start(ctx); err != nil {
-			return nil, err
-		}
+	if err := startAll(ctx, cs); err != nil {
+		return nil, err
 	}
 	switch r.cfg.Workload {
 	case W4:
@@ -254,7 +260,7 @@ func (r *run) end(sp span) *Result {
 	n, t := r.completed.Load(), time.Now()
 	r.phase.Store(phaseDrain)
 	cfg.Confirms.End(t)
-	res := &Result{Workload: cfg.Workload, Size: cfg.Size, Nodes: cfg.Nodes, Messages: n - sp.n, Seconds: t.Sub(sp.from).Seconds()}
+	res := &Result{Workload: cfg.Workload, Size: cfg.Size, Nodes: cfg.Nodes, Messages: n - sp.n, Seconds: t.Sub(sp.from).Seconds(), left: r.backlog()}
 	res.Rate = float64(res.Messages) / res.Seconds
 	res.sent = float64(r.ledger.confirmed.Load()-sp.sent) / res.Seconds
 	if cfg.ServerCPU != nil && res.Messages > 0 {
@@ -444,20 +450,48 @@ func closeConn(c Conn) {
 	_ = c.Close(ctx) // what it had under way is judged by the ledger
 }
 
-// openAll opens n clients at once.
-func (r *run) openAll(ctx context.Context, kind string, n int) ([]Conn, error) {
-	cs, errs := make([]Conn, n), make([]error, n)
+// atOnce bounds the calls of each.
+const atOnce = 64
+
+// each calls f for 0 to n-1, several at once, and returns the first error that came; after one no more are called.
+func each(n int, f func(i int) error) error {
+	var next, failed atomic.Int64
+	var once sync.Once
+	var first error
 	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { cs[i], errs[i] = r.cfg.Open(ctx, fmt.Sprintf("bench-%s-%d", kind, i)) })
+	for range min(n, atOnce) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n) && failed.Load() == 0; i = next.Add(1) - 1 {
+				if err := f(int(i)); err != nil {
+					once.Do(func() { first = err })
+					failed.Store(1)
+				}
+			}
+		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		for _, c := range cs {
-			if c != nil {
-				closeConn(c)
-			}
+	return first
+}
+
+// closeAll closes clients; nil is none.
+func closeAll(cs []Conn) {
+	_ = each(len(cs), func(i int) error {
+		if cs[i] != nil {
+			closeConn(cs[i])
 		}
+		return nil
+	})
+}
+
+// openAll opens n clients, many at once.
+func (r *run) openAll(ctx context.Context, kind string, n int) ([]Conn, error) {
+	cs := make([]Conn, n)
+	err := each(n, func(i int) (err error) {
+		cs[i], err = r.cfg.Open(ctx, fmt.Sprintf("bench-%s-%d", kind, i))
+		return err
+	})
+	if err != nil {
+		closeAll(cs)
 		return nil, fmt.Errorf("connect a %s: %w", kind, err)
 	}
 	return cs, nil

@@ -368,7 +368,7 @@ func TestConfigRefuses(t *testing.T) {
 		set  func(*Config)
 		says string
 	}{
-		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys, fair expected`},
+		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys, fair, flat expected`},
 		{"no address", func(c *Config) { c.Addrs = nil }, "no address"},
 		{"size", func(c *Config) { c.Size = 31 }, "size is 31; 32 to"},
 		{"large size", func(c *Config) { c.Size = 1 << 25 }, "size is"},
@@ -390,6 +390,11 @@ func TestConfigRefuses(t *testing.T) {
 		{"rounds", func(c *Config) { c.Workload, c.Rounds = Keys, 101 }, "rounds is 101; 1 to 100"},
 		{"tenants", func(c *Config) { c.Workload, c.Tenants = Fair, 1 }, "tenants is 1; 2 to"},
 		{"flood", func(c *Config) { c.Workload, c.Flood = Fair, 100 }, "flood is 100; 1 to 99"},
+		{"nothing flat", func(c *Config) { c.Workload = Flat }, "nothing to compare with: one of queued (above 1000)"},
+		{"queued", func(c *Config) { c.Workload, c.Queued = Flat, 999 }, "queued is 999; 1000 to"},
+		{"queues", func(c *Config) { c.Workload, c.Queues = Flat, -1 }, "queues is -1; 1 to 100000"},
+		{"subscriptions", func(c *Config) { c.Workload, c.Queues, c.Consumers = Flat, 2001, 2 }, "queues is 2001; 2 consumers can have 2000"},
+		{"connections", func(c *Config) { c.Workload, c.Idle = Flat, -1 }, "connections is -1; 0 to 50000"},
 		{"queue", func(c *Config) { c.Queue = "a b" }, `"a b" is no queue name`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -229,3 +229,68 @@ func TestFairWorkload(t *testing.T) {
 		t.Errorf("the flood waits less than the others:\n%s", res)
 	}
 }
+
+func TestFlat(t *testing.T) {
+	for _, c := range []struct {
+		name                 string
+		queued, queues, idle int
+		created              int // beside an idle one a turn
+	}{
+		{"queued", 3000, 0, 0, 3},
+		{"queues", 0, 50, 0, 52},
+		{"fewer queues than consumers", 0, 2, 0, 4},
+		{"connections", 0, 0, 70, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			b := new(broker)
+			cfg := b.quick(Flat)
+			cfg.Queued, cfg.Queues, cfg.Idle, cfg.Rounds, cfg.Consumers = c.queued, c.queues, c.idle, 0, 3
+			cpu := time.Duration(0)
+			cfg.ServerCPU = func() time.Duration { cpu += 50 * time.Millisecond; return cpu }
+			res := mustRun(t, cfg)
+			if !res.OK() || len(res.Parts) != 2 || len(b.waiting) > 0 || len(b.subs) > c.idle {
+				t.Fatalf("%d messages and %d subscriptions are left:\n%s", len(b.waiting), len(b.subs), res)
+			}
+			// Little, much, little.
+			base, loaded := res.Parts[0], res.Parts[1]
+			if len(base.Runs) != 2 || len(base.CPU) != 2 || len(loaded.Runs) != 1 || len(loaded.CPU) != 1 || len(loaded.Left) != 1 || res.Ratio <= 0 || res.RatioCPU <= 0 {
+				t.Errorf("%+v", res.Parts)
+			}
+			if want := max(c.queued, DefaultQueued); b.deepest < want {
+				t.Errorf("%d messages were queued at once, want %d", b.deepest, want)
+			}
+			if n := int(b.open.Load()); n < c.idle || len(b.created) != c.created || len(b.deleted) != len(b.created) {
+				t.Errorf("%d connections, %d queues created, %d deleted", n, len(b.created), len(b.deleted))
+			}
+			for _, says := range []string{"of the servers' CPU a message", loaded.Name} {
+				if !strings.Contains(res.String(), says) {
+					t.Errorf("%q is not in %s", says, res)
+				}
+			}
+		})
+	}
+}
+
+func TestFlatFaults(t *testing.T) {
+	// What is lost in a turn with little counts too.
+	b := &broker{keep: func(n int) bool { return n != 5 }}
+	cfg := b.quick(Flat)
+	cfg.Queues, cfg.drainStall = 10, 300*time.Millisecond
+	if res := mustRun(t, cfg); res.Lost != 1 || res.OK() {
+		t.Errorf("lost %d, want 1", res.Lost)
+	}
+	// Queues go where a turn fails.
+	b = new(broker)
+	b.openErr = func(name string) error {
+		if name == "bench-idle-3" {
+			return errOpenForTest
+		}
+		return nil
+	}
+	cfg = b.quick(Flat)
+	cfg.Idle = 10
+	if _, err := Run(t.Context(), cfg); err == nil || len(b.deleted) != len(b.created) {
+		t.Errorf("%v; created %v, deleted %v", err, b.created, b.deleted)
+	}
+}

@@ -42,6 +42,9 @@ func newBench(c *cli) *cobra.Command {
             messages sent
   fair      --tenants of a queue that is fair by key, of which --flood send ten times the --capacity of the consumers every
             other turn, the rest half of it in all turns: how much longer the rest waits then
+  flat      W3 with 1000 messages queued, in one queue, with no other connection, and with --queued messages, --queues that take turns
+            and --connections that have subscribed and get nothing, by turns: the ratio of the two speeds, and of the CPU that
+            a message costs the servers (with --self). Filling and emptying take 60 s a million messages
 
   floor     what raft, the log store and the nodes' transport take here without a broker, under a group's own settings: entries
             of one message, proposed on the leader, until they are on a majority's disks and applied. One at a time, or with
@@ -54,6 +57,9 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
   quorate bench priority --self 3 --capacity 2000
   quorate bench keys --self 3 --keys 1000000 --stuck 10 --rounds 3
   quorate bench fair --self 3 --tenants 100 --flood 1
+  quorate bench flat --self 3 --queued 10000000
+  quorate bench flat --self 3 --queues 10000 --rounds 3
+  quorate bench flat --self 3 --connections 5000 --rounds 3
   quorate bench floor --for 10s`,
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: append(load.Workloads(), load.Floor),
@@ -80,9 +86,12 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.Float64Var(&cfg.Capacity, "capacity", load.DefaultCapacity, "priority, fair: messages a second that the consumers can handle together")
 	f.IntVar(&cfg.Keys, "keys", load.DefaultKeys, "keys: different keys")
 	f.Float64Var(&cfg.Stuck, "stuck", load.DefaultStuck, "keys: per cent of them that are stuck (-1: none)")
-	f.IntVar(&cfg.Rounds, "rounds", load.DefaultRounds, "keys, fair: measured times of each side, by turns")
+	f.IntVar(&cfg.Rounds, "rounds", 0, fmt.Sprintf("keys, fair, flat: measured times of each side, by turns (default %d; flat: 1)", load.DefaultRounds))
 	f.IntVar(&cfg.Tenants, "tenants", load.DefaultTenants, "fair: keys in all")
 	f.IntVar(&cfg.Flood, "flood", load.DefaultFlood, "fair: how many of them flood")
+	f.IntVar(&cfg.Queued, "queued", load.DefaultQueued, "flat: messages that are queued all the time")
+	f.IntVar(&cfg.Queues, "queues", 1, "flat: queues that messages go to by turns")
+	f.IntVar(&cfg.Idle, "connections", 0, "flat: connections with a subscription that gets nothing")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		for _, w := range load.Workloads() {
 			if strings.EqualFold(w, args[0]) {
