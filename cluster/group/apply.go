@@ -81,7 +81,8 @@ func (g *Group) apply(l *raft.Log) {
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
 	g.logEntries.Add(1)
 	g.time.applied(g.fx.Time, l.Index > g.replay)
-	if f := g.flights.match(l.Data); f != nil {
+	f := g.flights.match(l.Data)
+	if f != nil {
 		g.settle(f)
 	}
 	if len(g.fx.Checkpoints) > 0 {
@@ -91,6 +92,10 @@ func (g *Group) apply(l *raft.Log) {
 		return
 	}
 	g.ended()
+	if f != nil {
+		g.dispatch.repay(f)
+		g.flights.recycle(f)
+	}
 	g.tellCancelled()
 	g.wakeTasks()
 	g.wakeResults()
@@ -161,7 +166,6 @@ func (g *Group) settle(f *flight) {
 		}
 	}
 	g.landed(f)
-	g.flights.recycle(f)
 }
 
 // orphaned says whether a pull's leases have nobody to go to: its deadline has passed or its connection has gone.
@@ -240,6 +244,7 @@ func (g *Group) ended() {
 		if len(d.releasing) > 0 {
 			delete(d.releasing, e.Token)
 		}
+		d.lent.remove(e.Token.Lease)
 		sub := d.subs[e.Consumer]
 		if sub != nil {
 			sub.out--

@@ -14,7 +14,7 @@ func (g *Group) audit(t testing.TB) {
 		return
 	}
 	d := &g.dispatch
-	reserved := map[*subscription]int32{}
+	reserved, lent := map[*subscription]int32{}, map[*subscription]int32{}
 	type book struct {
 		adding, reserved, coming int64
 		refs                     int
@@ -27,12 +27,17 @@ func (g *Group) audit(t testing.TB) {
 		return books[q]
 	}
 	var bytes int64
+	loans := 0
 	for _, f := range g.flights.list {
 		bytes += int64(len(f.data))
 		for i := range f.ops {
 			op := &f.ops[i]
 			if op.sub != nil {
 				reserved[op.sub] += op.max
+			}
+			if op.lent != nil && op.lent == d.lent.of(op.token.Lease) {
+				lent[op.lent]++
+				loans++
 			}
 			if op.queue != nil {
 				b := of(op.queue)
@@ -50,6 +55,9 @@ func (g *Group) audit(t testing.TB) {
 	}
 	if got := g.inFlight.Load(); got != int64(len(g.flights.list)) || g.inFlightBytes.Load() != bytes {
 		t.Errorf("audit: %d in flight of %d bytes by the counters, %d of %d by the list", got, g.inFlightBytes.Load(), len(g.flights.list), bytes)
+	}
+	if loans != d.lent.count {
+		t.Errorf("audit: %d leases are lent on, %d by flights", d.lent.count, loans)
 	}
 	subs := 0
 	for _, s := range d.sessions {
@@ -72,6 +80,9 @@ func (g *Group) audit(t testing.TB) {
 		g.st.ConsumerLeases(c, func(fsm.Token) bool { out++; return true })
 		if out != sub.out || sub.reserved != reserved[sub] {
 			t.Errorf("audit: %v has %d out and %d reserved by the books, %d and %d in truth", c, sub.out, sub.reserved, out, reserved[sub])
+		}
+		if sub.lent != lent[sub] || sub.lent > sub.reserved {
+			t.Errorf("audit: %v has lent %d by the books and %d in truth, with %d reserved", c, sub.lent, lent[sub], sub.reserved)
 		}
 		if listed := sub.next != nil; listed != (sub.free() > 0) {
 			t.Errorf("audit: %v listed %v with %d free", c, listed, sub.free())
@@ -111,4 +122,17 @@ func (g *Group) audit(t testing.TB) {
 			t.Errorf("audit: %v is being released and is not live", token)
 		}
 	}
+}
+
+// of is the subscription that a lease stands for, nil if none.
+func (l *lent) of(lease fsm.ID) *subscription {
+	if l.sets == nil {
+		return nil
+	}
+	for _, o := range l.set(lease) {
+		if o.sub != nil && o.lease == lease {
+			return o.sub
+		}
+	}
+	return nil
 }

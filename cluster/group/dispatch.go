@@ -24,6 +24,7 @@ type dispatcher struct {
 	waiting  int      // waiters in all queues
 	pulls    int      // pulls among them
 
+	lent      lent
 	refills   refills
 	blocked   []*subscription        // whose connections had no room
 	releases  []fsm.Token            // leases to give back in the next entry
@@ -39,19 +40,22 @@ type dispatcher struct {
 
 // queue is a queue that somebody waits for.
 type queue struct {
-	name     string
-	number   uint32 // in the state, if known
-	known    bool
-	refs     int    // subscriptions, pulls and operations in flight that point here
-	waiters  waiter // ring, this element is its anchor
-	count    int    // of waiters
-	adding   int64  // messages that entries in flight should make ready
-	guessed  int64  // those of them that may well not come
-	coming   int64  // those of them that are due
-	reserved int64  // messages that lease operations in flight may take
-	marked   bool
-	refillAt int64 // T at which a rate lets out more, while somebody waits for that; 0: nobody
-	refillIx int   // position in refills
+	name      string
+	number    uint32 // in the state, if known
+	known     bool
+	refs      int    // subscriptions, pulls and operations in flight that point here
+	waiters   waiter // ring, this element is its anchor
+	count     int    // of waiters
+	subs      int    // subscriptions, whether they wait or not
+	adding    int64  // messages that entries in flight should make ready
+	guessed   int64  // those of them that may well not come
+	coming    int64  // those of them that are due
+	reserved  int64  // messages that lease operations in flight may take
+	marked    bool
+	lendable  int64  // what there is for the windows that the entry outlooked opens
+	outlooked uint64 // a flight's number
+	refillAt  int64  // T at which a rate lets out more, while somebody waits for that; 0: nobody
+	refillIx  int    // position in refills
 }
 
 // waiter is a place in a queue's ring of those who can be given something: a subscription with free credit or a pull.
@@ -69,7 +73,10 @@ const (
 	dealBytes    = fsm.MaxLeaseBytes
 )
 
-var opEnqueue, opAck, opReleaseNumber = opNumber(&fsm.Enqueue{}), opNumber(&fsm.Ack{}), opNumber(&fsm.Release{})
+var (
+	opEnqueue, opAck        = opNumber(&fsm.Enqueue{}), opNumber(&fsm.Ack{})
+	opNack, opReleaseNumber = opNumber(&fsm.Nack{}), opNumber(&fsm.Release{})
+)
 
 func opNumber(op fsm.Op) uint8 { return fsm.AppendOp(nil, op)[0] }
 
@@ -101,6 +108,9 @@ func (d *dispatcher) drop(q *queue) {
 		d.refills.forget(q)
 	}
 }
+
+// wanted says whether somebody waits, or has a window that may open.
+func (q *queue) wanted() bool { return q.count > 0 || q.subs > 0 }
 
 // mark has the queue looked at when the next entry is packed.
 func (d *dispatcher) mark(q *queue) {
@@ -203,7 +213,7 @@ func (q *queue) find(st *fsm.State) bool {
 // foresee reads the entry under construction for what it will make ready in queues that somebody waits for, so that
 // leases for it ride along.
 func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
-	if d.waiting == 0 || len(f.ops) == 0 {
+	if d.waiting == 0 && len(d.subs) == 0 || len(f.ops) == 0 {
 		return
 	}
 	dec := &pk.decoder
@@ -216,7 +226,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			dec.Enqueue(&pk.enqueue)
 			n, guesses := int32(0), int32(0)
 			q := d.queues[string(pk.enqueue.Queue)]
-			found := q != nil && q.count > 0 && q.find(st)
+			found := q != nil && q.wanted() && q.find(st)
 			var paused, limited, keyed bool
 			if found {
 				paused, limited = st.Throttled(q.number)
@@ -252,11 +262,13 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			d.expect(q, op, n, guesses)
 		case opReleaseNumber:
 			dec.Release(&pk.release)
+			op.frees, op.token = true, pk.release.Token
 			if st.Lease(pk.release.Token, &d.delivery) {
 				d.returned(st, op)
 			}
 		case opAck:
 			dec.Ack(&pk.ack)
+			op.frees, op.token = pk.ack.Frees(), pk.ack.Token
 			var q *queue
 			n := int32(0)
 			for j := range pk.ack.Then { // those of the first queue that somebody waits for; others need a second commit
@@ -269,7 +281,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 				}
 			}
 			guesses := int32(0)
-			if q != nil && q.count > 0 && q.find(st) {
+			if q != nil && q.wanted() && q.find(st) {
 				switch paused, limited := st.Throttled(q.number); {
 				case paused:
 					n = 0
@@ -277,12 +289,15 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 					guesses = n
 				}
 			}
-			if n == 0 || q.count == 0 { // if nothing else, the message that waits for this one
+			if n == 0 || !q.wanted() { // if nothing else, the message that waits for this one
 				if name := st.Holder(pk.ack.Token); name != "" {
 					q, n, guesses = d.queues[name], 1, 1
 				}
 			}
 			d.expect(q, op, n, guesses)
+		case opNack:
+			dec.Nack(&pk.nack)
+			op.frees, op.token = pk.nack.Frees(), pk.nack.Token
 		default:
 			dec.Skip()
 		}
@@ -292,7 +307,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 // returned books the message of d.delivery, which an operation gives back. Where keys matter its key's rate may hold it.
 func (d *dispatcher) returned(st *fsm.State, op *flightOp) {
 	q, guesses := d.queues[d.delivery.Queue], int32(0)
-	if q != nil && q.count > 0 && q.find(st) {
+	if q != nil && q.wanted() && q.find(st) {
 		if st.KeysMatter(q.number) {
 			guesses = 1
 		}
@@ -302,7 +317,7 @@ func (d *dispatcher) returned(st *fsm.State, op *flightOp) {
 
 // expect books n messages that an operation should make ready, guesses of which may well not come.
 func (d *dispatcher) expect(q *queue, op *flightOp, n, guesses int32) {
-	if q == nil || q.count == 0 || n == 0 {
+	if q == nil || !q.wanted() || n == 0 {
 		return
 	}
 	q.refs++

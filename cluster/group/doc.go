@@ -51,6 +51,13 @@
 // message go out (ready, window opened, flight ended, subscription made) marks the queue, and only a look at a marked
 // queue unmarks it: no wake-up is lost.
 //
+// Where all windows are full, the entry that ends leases hands out the next ones: its acks, nacks and releases come before its lease
+// operations, so what they will free is lent to their subscriptions while it is packed. What was not dealt is taken back at once,
+// the rest counts until the end of that very lease has been applied. Lent on are only ends that are certain: of leases live in
+// the applied state, each once at a time, by operations that nothing before them can have refused with the lease still live. An ack
+// with a chain can be, for want of room in another queue; its credit comes when it has been applied, as does that of a window
+// that was made smaller than what is out, and of queues that deliver at most once.
+//
 // Rounds give each waiter of a queue an even share, and queues take turns, at most 1,024 messages and 128 operations an
 // entry. The window of a subscription is counted from the state when it is made and from lease and end of lease after
 // that, so it is exact. A lease that cannot be delivered (connection gone, no room) is given back in the next entry, free;
@@ -118,7 +125,8 @@
 //   - mu guards the state and all leader memory; intake.mu the intake. Neither is taken under the other.
 //   - Log.Data is shared with raft, its cache and followers for an unknown time: never changed, never used again.
 //   - inFlight ≤ Limits.InFlight, its bytes ≤ Limits.InFlightBytes plus one entry; what waits is bounded by count and bytes.
-//   - sum over subscriptions of out = live leases of attached consumers; reserved = what flights have reserved.
+//   - sum over subscriptions of out = live leases of attached consumers; reserved = what flights have reserved; lent = the leases that
+//     flights have lent on, each live and in one flight only, never more of a subscription than is reserved for it.
 //   - A token in releases or releasing is on its way back exactly once.
 //   - After Fatal nothing is applied, answered with success or snapshotted.
 //   - Each goroutine ends in Stop, in this order: farewell to sessions, flights, leadership, loops, raft, state.

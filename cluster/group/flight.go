@@ -29,7 +29,9 @@ type flightOp struct {
 	pull    *pull         // opPull: to go on waiting, if it is given nothing
 	sub     *subscription // opDeal: whose window max is taken from
 	found   bool          // opDeal: it was given something
-	token   fsm.Token     // opRelease
+	frees   bool          // once applied, it leaves no lease of token
+	token   fsm.Token     // opRelease, or if frees
+	lent    *subscription // that the end of token's lease has been lent to
 }
 
 // flight is an entry between its proposal and its end. The state lock guards it.
@@ -199,6 +201,7 @@ func (g *Group) abandon(f *flight, answer *Error, b *batch) {
 			g.dispatch.releases = append(g.dispatch.releases, op.token)
 		}
 	}
+	g.dispatch.repay(f)
 	g.landed(f)
 }
 

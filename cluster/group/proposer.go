@@ -39,6 +39,7 @@ type packer struct {
 	decoder fsm.Decoder
 	enqueue fsm.Enqueue
 	ack     fsm.Ack
+	nack    fsm.Nack
 	release fsm.Release
 }
 
@@ -181,7 +182,11 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 		d.refills.due(d, t) // those that ride along cost no entry
 	}
 	d.packing = g.clock.Mono()
+	lends := d.lend(g.st, t, f)
 	pk.buf = d.deal(g.st, t, pk.buf, f, g.limits.EntryBytes)
+	if lends {
+		d.withdraw(f)
+	}
 	if d.refills.sooner {
 		d.refills.sooner = false
 		g.wakeTimer()

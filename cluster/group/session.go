@@ -62,6 +62,7 @@ type subscription struct {
 	credit      int32 // the window; 0: paused
 	out         int32 // leases that the applied state has for it, and what is in once
 	reserved    int32 // leases that entries in flight may add
+	lent        int32 // leases among out on whose ends entries in flight rely for some of those
 	leaseMillis int64
 	worker      []byte
 	unstarted   map[fsm.Token]struct{} // delivered; no handler has taken them
@@ -74,12 +75,20 @@ type subscription struct {
 	blockedUntil time.Duration
 }
 
+// free is how many leases it can be given.
 func (s *subscription) free() int32 {
-	if s.closed || s.dormant || s.blocked || s.session.conn == nil {
+	if !s.served() {
 		return 0
 	}
-	return s.credit - s.out - s.reserved
+	return s.room()
 }
+
+func (s *subscription) served() bool {
+	return !s.closed && !s.dormant && !s.blocked && s.session.conn != nil
+}
+
+// room is what is left of the window, below 0 if it was made smaller.
+func (s *subscription) room() int32 { return s.credit - s.out - s.reserved + s.lent }
 
 // pull is one lease that waits for a message.
 type pull struct {
@@ -174,6 +183,7 @@ func (s *Session) end(n uint32, sub *subscription) {
 	clear(sub.unstarted)
 	sub.closed = true
 	d.delist(sub.queue, &sub.waiter)
+	sub.queue.subs--
 	d.drop(sub.queue)
 	delete(s.subs, n)
 	if d.subs[sub.consumer] == sub {
@@ -258,6 +268,7 @@ func (s *Session) subscribe(n uint32, queue string, credit int32, leaseMillis in
 		leaseMillis: leaseMillis, worker: []byte(worker), unstarted: map[fsm.Token]struct{}{},
 	}
 	sub.waiter = waiter{sub: sub}
+	sub.queue.subs++
 	sub.out = g.countLeases(sub.consumer)
 	sub.hold(unfinished)
 	s.subs[n] = sub
