@@ -26,7 +26,8 @@ func (s *State) die(q *queue, slot int32, reason DeadReason) {
 	s.indexDead(q, slot, false)
 	s.tellTask(q, m)
 	if o := &q.meta.options; o.DeadOverflow == DeadDropOldest {
-		// At most so many at once, where the maximum was lowered: the next death goes on.
+		// At most so many at once, where the maximum was lowered: the next death goes on. What is over it until then is
+		// there, counted and answered for.
 		for range MaxReclaim {
 			if s.tallies.Get(q.slot).dead <= o.MaxDead {
 				break

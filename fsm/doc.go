@@ -159,7 +159,9 @@
 // A late ack's result counts the attempts that cost one: a message released on its first delivery and acked after all has none.
 //
 // A dead letter that dies into a full drop_oldest table pushes out the oldest other one, never itself: its nack can still be
-// answered.
+// answered. Where max_dead was lowered, a death makes MaxReclaim go at most, and the next one goes on: an entry's work stays bounded.
+// Until then the others are there for everyone, counted and answered for. Rejected: a cut that hides them at once, as a purge does,
+// since it would have to be found by position in a list that is walked.
 //
 // A requeued message has its ttl anew, as long as it was. It is not refused for max_dead, since it makes room there.
 //

@@ -5,7 +5,8 @@ package fsm
 const (
 	// MaxDueMoves is how many due moves (delay over, retry due, lease deadline, ttl) an entry makes before its operations.
 	MaxDueMoves = 1024
-	// MaxReclaim is how many records that time has ended an entry removes after its operations.
+	// MaxReclaim is how many records that time has ended an entry removes after its operations, and how many dead letters go
+	// at most when one dies.
 	MaxReclaim = 1024
 
 	// MaxTime caps T, Unix ms, so that adding any duration this package knows cannot overflow.

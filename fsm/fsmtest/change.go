@@ -75,18 +75,18 @@ func (g *Generator) change() *fsm.ChangeQueue {
 		o.Only |= 1 << 25
 		o.Options.Paused = !q.options.Paused
 	}
-	// One fault at most, since which of several is named is not compared.
+	// Options that contradict each other, but none that is wrong by itself: that is for sets.
 	whole := merged(q.options, o.Only, o.Options)
 	mended := whole
 	g.mend(&mended)
-	if checkOptions(q.name, withDefaults(mended)) != fsm.FieldNone {
+	if len(faultsOf(q.name, withDefaults(mended))) > 0 {
 		o.Only = 1 << 25
 	}
 	return o
 }
 
 // changeOnce has a change of some options of a queue, whose options an operation before it in the entry has changed, pause it or let it
-// go on alone: what others come to together cannot be foreseen, and there may be more than one fault in it.
+// go on alone: what others come to together cannot be foreseen, and would mostly be refused.
 func (g *Generator) changeOnce(ops []fsm.Op) {
 	changed := map[string]bool{}
 	for i, op := range ops {

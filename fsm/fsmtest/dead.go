@@ -21,7 +21,7 @@ func (m *Model) die(q *queue, x *message, reason fsm.DeadReason) {
 		return
 	}
 	if q.options.DeadOverflow == fsm.DeadDropOldest {
-		for int64(len(q.dead)) >= q.options.MaxDead {
+		for n := 0; n < maxReclaims && int64(len(q.dead)) >= q.options.MaxDead; n++ {
 			q.dead = remove(q.dead, q.oldestDead())
 			q.stats.DeadDropped++
 			m.sometimes("dead letters: the oldest is dropped")

@@ -33,8 +33,8 @@
 // say whether there is something at T and later, and when to look again, not later than when there is; not how much.
 //
 // Not compared: QueueStats.Refused, RefusedBy and OldestEnqueuedAt (but for their being zero when a queue is empty),
-// Outcome.Limit where it is not the maximum of a table, what Effects.Tasks and Effects.Ready tell beyond what they must,
-// and which of several bad fields a refusal names (the model follows fsm's order).
+// Outcome.Limit where it is not the maximum of a table, and what Effects.Tasks and Effects.Ready tell beyond what they must. Of
+// several options that are wrong a refusal may name any, but none that is right; of a message's fields, the model follows fsm's order.
 //
 // Not covered: a full table of keys in debt.
 //
@@ -138,7 +138,8 @@
 //     finds the result, under it or under the redriven message whose first id it is. low takes effect before the number is judged.
 //   - Purges and deletes count records that are over and not yet reclaimed; DeleteQueue counts live messages and dead
 //     letters.
-//   - With drop_oldest the oldest dead letters go when one dies, before it is added, until there is room.
+//   - With drop_oldest the oldest dead letters go when one dies, before it is added, until there is room, but not more than 1,024
+//     where max_dead was lowered: the others go at the next deaths, and are there until then.
 //   - A requeued message keeps its ttl, timeout, retry policy, key and original id; its history and error begin anew. A
 //     full dead set does not refuse a requeue, full results do.
 //   - What was moved to a dead-letter queue is a message of that queue with its retry policy and timeout; its ttl is the

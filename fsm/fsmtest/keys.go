@@ -318,22 +318,14 @@ func (m *Model) changeKeys(q *queue, was *fsm.QueueOptions) {
 	}
 }
 
-// checkKeys judges the options about keys; FieldNone is fine.
-func checkKeys(o fsm.QueueOptions) fsm.Field {
-	if f := checkRate(o.RatePerKeyMilli, o.BurstPerKey, fsm.FieldRatePerKey, fsm.FieldBurstPerKey); f != fsm.FieldNone {
-		return f
-	}
-	switch {
-	case !within(o.MaxInFlightPerKey, 0, 10_000_000), o.MaxInFlightPerKey > 0 && o.Ordering != fsm.OrderUnordered:
-		return fsm.FieldInFlightPerKey
-	case o.RatePerKeyMilli > 0 && o.Ordering == fsm.OrderFIFO:
-		return fsm.FieldRatePerKey
-	case o.FairBy > fsm.FairByKey, o.FairBy != fsm.FairByNone && o.Ordering == fsm.OrderFIFO:
-		return fsm.FieldFairBy
-	case !validWeights(o.FairWeights), len(o.FairWeights) > 0 && (o.FairBy == fsm.FairByNone || o.Ordering == fsm.OrderPerKey):
-		return fsm.FieldFairWeights
-	}
-	return fsm.FieldNone
+// keyFaults judges the options about keys.
+func keyFaults(o fsm.QueueOptions) []fault {
+	return append(rateFaults(o.RatePerKeyMilli, o.BurstPerKey, fsm.FieldRatePerKey, fsm.FieldBurstPerKey), []fault{
+		{fsm.FieldInFlightPerKey, !within(o.MaxInFlightPerKey, 0, 10_000_000) || o.MaxInFlightPerKey > 0 && o.Ordering != fsm.OrderUnordered},
+		{fsm.FieldRatePerKey, o.RatePerKeyMilli > 0 && o.Ordering == fsm.OrderFIFO},
+		{fsm.FieldFairBy, o.FairBy > fsm.FairByKey || o.FairBy != fsm.FairByNone && o.Ordering == fsm.OrderFIFO},
+		{fsm.FieldFairWeights, !validWeights(o.FairWeights) || len(o.FairWeights) > 0 && (o.FairBy == fsm.FairByNone || o.Ordering == fsm.OrderPerKey)},
+	}...)
 }
 
 // validWeights judges a list of weights: sorted, each key once.

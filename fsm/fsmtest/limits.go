@@ -2,33 +2,22 @@ package fsmtest
 
 import "github.com/quorate/quorate/fsm"
 
-// checkLimits judges the options that bound a queue; FieldNone is fine.
-func checkLimits(o fsm.QueueOptions) fsm.Field {
-	switch {
-	case !within(o.MaxDepth, 0, 100_000_000):
-		return fsm.FieldDepth
-	case !within(o.MaxBytes, 0, 1<<40):
-		return fsm.FieldBytes
-	case !within(o.MaxInFlight, 0, 10_000_000):
-		return fsm.FieldInFlight
-	case !within(o.MaxAgeMillis, 0, maxDelay):
-		return fsm.FieldAge
+// limitFaults judges the options that bound a queue.
+func limitFaults(o fsm.QueueOptions) []fault {
+	return []fault{
+		{fsm.FieldDepth, !within(o.MaxDepth, 0, 100_000_000)},
+		{fsm.FieldBytes, !within(o.MaxBytes, 0, 1<<40)},
+		{fsm.FieldInFlight, !within(o.MaxInFlight, 0, 10_000_000)},
+		{fsm.FieldAge, !within(o.MaxAgeMillis, 0, maxDelay)},
 	}
-	return fsm.FieldNone
 }
 
-// checkModes judges the options that came with rates and modes; FieldNone is fine.
-func checkModes(o fsm.QueueOptions) fsm.Field {
-	switch {
-	case o.Overflow > fsm.OverflowDropOldest:
-		return fsm.FieldOverflow
-	case o.Delivery > fsm.DeliverAtMostOnce:
-		return fsm.FieldDelivery
-	}
-	if f := checkRate(o.RateMilli, o.Burst, fsm.FieldRate, fsm.FieldBurst); f != fsm.FieldNone {
-		return f
-	}
-	return checkKeys(o)
+// modeFaults judges the options that came with rates and modes.
+func modeFaults(o fsm.QueueOptions) []fault {
+	return append([]fault{
+		{fsm.FieldOverflow, o.Overflow > fsm.OverflowDropOldest},
+		{fsm.FieldDelivery, o.Delivery > fsm.DeliverAtMostOnce},
+	}, rateFaults(o.RateMilli, o.Burst, fsm.FieldRate, fsm.FieldBurst)...)
 }
 
 // uvarint is how many bytes a number takes, seven bits in each.

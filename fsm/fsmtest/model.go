@@ -60,8 +60,17 @@ type Model struct {
 	doomed   []*message              // to die when what they make room for is in
 	chaining bool                    // an ack's list is being enqueued
 	parked   []handed                // what was delivered at most once
-	instead  map[[2]fsm.Outcome]bool // refusals that would have been as right as the one given
+	wrong    []fsm.Field             // what the operation in hand was refused for, where it is several fields
+	also     map[alternative]bool    // what would have been as right an answer to an operation
+	instead  map[[2]fsm.Outcome]bool // refusals that would have been as right as the one given, in this entry or another
 	seen     *Coverage               // over all entries; no part of the state
+}
+
+// alternative is an answer that an operation, by its place in the entry, may have instead of another.
+type alternative struct {
+	op      int32
+	answer  fsm.Outcome
+	instead fsm.Outcome
 }
 
 // queue is one queue with all that belongs to it.
@@ -181,7 +190,7 @@ type dedupKey struct {
 
 // NewModel makes the empty state of a group.
 func NewModel(group uint16) *Model {
-	return &Model{group: group, seen: NewCoverage(), instead: map[[2]fsm.Outcome]bool{}}
+	return &Model{group: group, seen: NewCoverage(), also: map[alternative]bool{}, instead: map[[2]fsm.Outcome]bool{}}
 }
 
 // Index is the index of the last entry applied.
@@ -204,6 +213,7 @@ func (m *Model) leaseNow() int64 { return m.t - m.shift }
 func (m *Model) Apply(index uint64, e fsm.Entry) *fsm.Effects {
 	m.index = index
 	m.offset, m.recorded, m.parked = 0, nil, nil
+	clear(m.also)
 	m.fx = &fsm.Effects{Index: index}
 
 	t := min(max(m.t, e.Now), maxTime)

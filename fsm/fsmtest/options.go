@@ -175,7 +175,7 @@ func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
 	}
 }
 
-// fault leaves options with at most one fault, since which of several is named is not compared, and not often with one.
+// fault leaves options with one fault at most and not often, so that most of them are taken.
 func (g *Generator) fault(name string, o *fsm.QueueOptions) {
 	switch {
 	case o.DeadLetterQueue == name && g.chance(80):

@@ -45,7 +45,7 @@ func withDefaults(o fsm.QueueOptions) fsm.QueueOptions {
 	def(&o.ResultTTLMillis, day)
 	def(&o.MaxResultsBytes, 256<<20)
 	if o.Retry.Kind == fsm.RetryDefault {
-		o.Retry = fsm.RetryPolicy{Kind: fsm.RetrySchedule, Steps: []int64{1000, 5000, 10000}}
+		o.Retry = fsm.RetryPolicy{Kind: fsm.RetrySchedule, Steps: []int64{1000, 5000, 10000}, JitterMillis: o.Retry.JitterMillis}
 	}
 	o.Retry = retryWithDefaults(o.Retry)
 	return o
@@ -53,34 +53,44 @@ func withDefaults(o fsm.QueueOptions) fsm.QueueOptions {
 
 func within(v, low, high int64) bool { return v >= low && v <= high }
 
-// checkOptions judges options that have their defaults; FieldNone is fine.
-func checkOptions(name string, o fsm.QueueOptions) fsm.Field {
-	switch {
-	case !within(o.LeaseMillis, minLease, maxLease):
-		return fsm.FieldLease
-	case !validRetry(o.Retry):
-		return fsm.FieldRetry
-	case o.Ordering > fsm.OrderPerKey:
-		return fsm.FieldOrdering
-	case !within(o.MaxDead, 1, 10_000_000),
-		o.DeadOverflow > fsm.DeadDropOldest,
-		!within(o.DeadRetentionMillis, 1000, 3660*day),
-		!within(o.DedupWindowMillis, 1000, 366*day),
-		!within(o.DedupMaxKeys, 1, 10_000_000),
-		!within(o.ResultTTLMillis, 1000, 366*day),
-		!within(o.MaxResultsBytes, 1, 1<<40):
-		return fsm.FieldOptions
+// fault is a field of options, and whether something is wrong with it.
+type fault struct {
+	field fsm.Field
+	wrong bool
+}
+
+// faultsOf lists each field of options that is wrong. They have their defaults.
+func faultsOf(name string, o fsm.QueueOptions) (wrong []fsm.Field) {
+	all := append([]fault{
+		{fsm.FieldLease, !within(o.LeaseMillis, minLease, maxLease)},
+		{fsm.FieldRetry, !validRetry(o.Retry)},
+		{fsm.FieldOrdering, o.Ordering > fsm.OrderPerKey},
+		{fsm.FieldOptions, !within(o.MaxDead, 1, 10_000_000) ||
+			o.DeadOverflow > fsm.DeadDropOldest ||
+			!within(o.DeadRetentionMillis, 1000, 3660*day) ||
+			!within(o.DedupWindowMillis, 1000, 366*day) ||
+			!within(o.DedupMaxKeys, 1, 10_000_000) ||
+			!within(o.ResultTTLMillis, 1000, 366*day) ||
+			!within(o.MaxResultsBytes, 1, 1<<40)},
+		{fsm.FieldDeadLetterQueue, o.DeadLetterQueue == name || o.DeadLetterQueue != "" && !validQueueName(o.DeadLetterQueue)},
+	}, limitFaults(o)...)
+	for _, f := range append(append(all, modeFaults(o)...), keyFaults(o)...) {
+		if f.wrong {
+			wrong = append(wrong, f.field)
+		}
 	}
-	if d := o.DeadLetterQueue; d != "" && !validQueueName(d) {
-		return fsm.FieldDeadLetterQueue
+	return wrong
+}
+
+// refuseAny refuses an operation for several fields, of which one is named; which one is the implementation's affair.
+func (m *Model) refuseAny(wrong []fsm.Field) fsm.Outcome {
+	m.wrong = wrong
+	o := refuse(fsm.InvalidArgument, wrong[0])
+	for _, f := range wrong[1:] {
+		m.also[alternative{m.op, o, refuse(fsm.InvalidArgument, f)}] = true
+		m.sometimes("options: several are wrong")
 	}
-	if f := checkLimits(o); f != fsm.FieldNone {
-		return f
-	}
-	if o.DeadLetterQueue == name {
-		return fsm.FieldDeadLetterQueue
-	}
-	return checkModes(o)
+	return o
 }
 
 func refuse(code fsm.Code, field fsm.Field) fsm.Outcome { return fsm.Outcome{Code: code, Field: field} }
@@ -91,8 +101,8 @@ func (m *Model) createQueue(op *fsm.CreateQueue) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
 	o := withDefaults(op.Options)
-	if f := checkOptions(name, o); f != fsm.FieldNone {
-		return refuse(fsm.InvalidArgument, f)
+	if wrong := faultsOf(name, o); len(wrong) > 0 {
+		return m.refuseAny(wrong)
 	}
 	if q := m.queue(name); q != nil {
 		if reflect.DeepEqual(q.options, o) {
@@ -121,8 +131,8 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 		return refuse(fsm.InvalidArgument, fsm.FieldQueue)
 	}
 	o := withDefaults(op.Options)
-	if f := checkOptions(string(op.Name), o); f != fsm.FieldNone {
-		return refuse(fsm.InvalidArgument, f)
+	if wrong := faultsOf(string(op.Name), o); len(wrong) > 0 {
+		return m.refuseAny(wrong)
 	}
 	q := m.queue(string(op.Name))
 	if q == nil {

@@ -64,15 +64,12 @@ func (b bucket) cut(tat, t int64) int64 {
 // rate is a queue's bucket.
 func (q *queue) rate() bucket { return newBucket(q.options.RateMilli, q.options.Burst) }
 
-// checkRate judges a rate and a burst; FieldNone is fine.
-func checkRate(rateMilli, burst int64, rateField, burstField fsm.Field) fsm.Field {
-	switch {
-	case !within(rateMilli, 0, 1_000_000_000):
-		return rateField
-	case !within(burst, 0, 1_000_000), burst > 0 && rateMilli == 0:
-		return burstField
+// rateFaults judges a rate and a burst.
+func rateFaults(rateMilli, burst int64, rateField, burstField fsm.Field) []fault {
+	return []fault{
+		{rateField, !within(rateMilli, 0, 1_000_000_000)},
+		{burstField, !within(burst, 0, 1_000_000) || burst > 0 && rateMilli == 0},
 	}
-	return fsm.FieldNone
 }
 
 // compareOutlook compares what a queue can give at T and later, if nothing but time comes between.

@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,79 @@ func TestDeadDropOldest(t *testing.T) {
 		if got := s.do(1_000_106, batch(1, fsm.Message{Priority: 4})).Outcomes[0]; (got.Code == fsm.QueueFull) != (i == 0) {
 			t.Errorf("overflow %d: %+v", o, got)
 		}
+	}
+}
+
+// TestDeadLowered has more dead letters than a death makes go, once fewer are kept.
+func TestDeadLowered(t *testing.T) {
+	s := newPairScript(t)
+	var tokens []fsm.Token
+	var nacks []fsm.Op
+	nack := func(t fsm.Token) fsm.Op { return &fsm.Nack{Token: t, DelayMillis: -1, Permanent: true} }
+	for range 3 {
+		fx := s.do(1_000_000, batch(maxReclaims/2+1, fsm.Message{Priority: 4}), &fsm.Lease{Queue: []byte("q"), Max: maxBatch, MaxBytes: maxLeaseBytes})
+		for _, l := range fx.Leases {
+			tokens = append(tokens, l.Token)
+			nacks = append(nacks, nack(l.Token))
+		}
+	}
+	s.do(1_000_001, nacks...)
+	s.do(1_000_002, &fsm.SetQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxDead: 1, DeadOverflow: fsm.DeadDropOldest}})
+	for _, forgotten := range []int{maxReclaims, len(tokens)} {
+		fx := s.do(1_000_003, batch(1, fsm.Message{Priority: 4}), &fsm.Lease{Queue: []byte("q"), Max: 1, MaxBytes: maxLeaseBytes})
+		s.do(1_000_003, nack(fx.Leases[0].Token))
+		s.look()
+		for i, o := range s.do(1_000_004, nacks...).Outcomes {
+			if (o.Code == fsm.NotFound) != (i < forgotten) {
+				t.Fatalf("letter %d of %d, with %d forgotten: %+v", i, len(tokens), forgotten, o)
+			}
+		}
+	}
+}
+
+// TestSeveralFaults has options with more than one fault refused: for any of them, and for nothing that is right.
+func TestSeveralFaults(t *testing.T) {
+	weights := []fsm.FairWeight{{Key: "a", Weight: 1}}
+	for _, c := range []struct {
+		name    string
+		options fsm.QueueOptions
+		wrong   int
+	}{
+		{"one", fsm.QueueOptions{LeaseMillis: 1}, 1},
+		{"weights without fair_by, in flight by key of an ordered queue", fsm.QueueOptions{
+			Ordering: fsm.OrderPerKey, MaxInFlightPerKey: 1, FairWeights: weights,
+		}, 2},
+		{"weights without fair_by, rate by key of a fifo queue", fsm.QueueOptions{Ordering: fsm.OrderFIFO, RatePerKeyMilli: 1, FairWeights: weights}, 2},
+		{"weights and turns of a fifo queue", fsm.QueueOptions{Ordering: fsm.OrderFIFO, FairBy: fsm.FairByKey, FairWeights: []fsm.FairWeight{{}}}, 2},
+		{"many", fsm.QueueOptions{
+			LeaseMillis: 1, MaxDead: -1, MaxDepth: -1, MaxBytes: -1, MaxInFlight: -1, MaxAgeMillis: -1, RateMilli: -1, Burst: -1,
+			Overflow: 9, Delivery: 9, Ordering: 9, DeadLetterQueue: "-", RatePerKeyMilli: -1, BurstPerKey: -1, FairBy: 9,
+			MaxInFlightPerKey: -1, FairWeights: []fsm.FairWeight{{}}, Retry: fsm.RetryPolicy{JitterMillis: -1},
+		}, 18},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			wrong := faultsOf("q", withDefaults(c.options))
+			if len(wrong) != c.wrong {
+				t.Fatalf("wrong are %v", wrong)
+			}
+			s := newPairScript(t)
+			request := fsm.Request{Session: s.do(1_000_000, &fsm.OpenSession{}).Outcomes[0].ID, Number: 1}
+			s.do(1_000_000, batch(1, fsm.Message{}), &fsm.SetQueue{Name: []byte("q"), Options: c.options})
+			create := &fsm.CreateQueue{Request: request, Name: []byte("q"), Options: c.options}
+			for range 2 { // and its repeat
+				s.look()
+				fx := s.do(1_000_000, &fsm.CreateQueue{Name: []byte("other")}, create)
+				for f := fsm.Field(1); f < 100; f++ {
+					err := s.p.compareOutcome(1, fx.Outcomes[1], refuse(fsm.InvalidArgument, f), fx, fx)
+					if slices.Contains(wrong, f) != (err == nil) {
+						t.Errorf("wrong are %v, refused for %d: %v", wrong, f, err)
+					}
+				}
+				if s.p.compareOutcome(0, fx.Outcomes[1], refuse(fsm.InvalidArgument, wrong[len(wrong)-1]), fx, fx) == nil && c.wrong > 1 {
+					t.Error("good for another operation of the entry")
+				}
+			}
+		})
 	}
 }
 

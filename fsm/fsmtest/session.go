@@ -19,6 +19,7 @@ type remembered struct {
 	outcome    fsm.Outcome
 	first      fsm.ID // of the lease's positions
 	leaseTotal int32
+	wrong      []fsm.Field // what a refusal is for, where it is several fields
 }
 
 // copyOutcomes makes what a session remembers its own.
@@ -95,8 +96,9 @@ func (m *Model) requested(r fsm.Request, n int, lease *fsm.Lease, run func(i int
 			continue
 		}
 		before := m.offset
+		m.wrong = nil
 		o := run(i)
-		was := remembered{outcome: o}
+		was := remembered{outcome: o, wrong: m.wrong}
 		if o.HasResult {
 			was.outcome.Task = o.ID // an outcome is remembered with one id, which finds the result too
 		}
@@ -116,6 +118,9 @@ func (m *Model) requested(r fsm.Request, n int, lease *fsm.Lease, run func(i int
 
 // again answers a repeated request with its first outcome; the tokens of a lease are those that still live.
 func (m *Model) again(was remembered, lease *fsm.Lease) fsm.Outcome {
+	if len(was.wrong) > 0 { // the implementation has named one of them, and remembers that
+		return m.refuseAny(was.wrong)
+	}
 	o := was.outcome
 	if o.HasResult {
 		o.Task = m.resultNamed(o.ID)
