@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -18,6 +19,7 @@ import (
 // ten of them, at half and at twice of what the consumers can handle. Keys: an ordered queue with stuck keys against an
 // unordered one without. Fair: many tenants of a queue that is fair by key, with and without a flood by one. Flat: W3 with little and with
 // much that stands beside it.
+// Queued: what many messages in a queue cost in memory, in snapshots and at restarts.
 const (
 	W1         = "W1"
 	W2         = "W2"
@@ -29,10 +31,13 @@ const (
 	Keys       = "keys"
 	Fair       = "fair"
 	Flat       = "flat"
+	Queued     = "queued"
 )
 
 // Workloads lists them all.
-func Workloads() []string { return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys, Fair, Flat} }
+func Workloads() []string {
+	return []string{W1, W2, W3, W4, W5, Delayed, Priorities, Keys, Fair, Flat, Queued}
+}
 
 // Bounds and defaults of Config.
 const (
@@ -91,7 +96,7 @@ type Config struct {
 	Rate        float64       // W4: messages a second; default 2000
 	Preload     int           // W2: messages to drain; default 200,000, or more where For could use them up
 
-	Count   int           // Delayed: messages; default 200,000
+	Count   int           // Delayed, Queued: messages; default 200,000
 	DueRate float64       // Delayed: how many come due a second; default 20,000
 	Lead    time.Duration // Delayed: from the first enqueue until the first message is due; default: what Count takes at 25,000/s, and 5 s
 	// Disturb is called once, by Delayed, when half of the messages have been received: to kill a node, say. Nil: nothing is
@@ -119,6 +124,8 @@ type Config struct {
 	KeepQueue   bool          // leave the queue for a look at it
 	FaultRun    bool          // errors and redeliveries are expected: more of them do not end the run
 
+	// Cluster is the processes of the cluster, which Queued kills and starts again; others need none. See Self.
+	Cluster *proc.Cluster
 	// ServerCPU adds up the CPU time of all server processes so far; nil: not reported. See CPUOf.
 	ServerCPU func() time.Duration
 	// ServerGC is how much of that went into collecting garbage so far; nil, or false: not known.
@@ -157,6 +164,7 @@ var shapes = map[string]shape{
 	Keys:       {producers: 4, consumers: 4},
 	Fair:       {producers: 4, consumers: 4, slots: true},
 	Flat:       {producers: 4, consumers: 4},
+	Queued:     {producers: 4, consumers: 4},
 }
 
 func orDefault[T int | float64 | time.Duration](v *T, d T) {
@@ -276,6 +284,9 @@ func (c Config) withDefaults() (Config, error) {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)
 		}
+	}
+	if c.Workload == Queued && (c.Cluster == nil || c.ServerRSS == nil || len(c.Cluster.Nodes) < 2) {
+		return c, errors.New("queued kills nodes and starts them again: it needs a cluster of two or more that was started for it (--self 3)")
 	}
 	if c.Workload == Flat && c.Queues > c.Consumers*maxSubs {
 		return c, fmt.Errorf("queues is %d; %d consumers can have %d, each has %d subscriptions at most", c.Queues, c.Consumers, c.Consumers*maxSubs, maxSubs)

@@ -18,7 +18,8 @@
 // sends ten of them at half and at twice of what the consumers can handle and says how long each waited. Keys has two
 // queues with the same keys, one unordered, one ordered with a part of the keys stuck, and compares their speeds by
 // turns. Fair has many tenants share a queue, one of which floods it every other turn, and compares how long the rest waits. Flat does W3 with little and with much
-// standing beside it (messages, queues, idle connections), by turns, and compares what a message costs the servers. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
+// standing beside it (messages, queues, idle connections), by turns, and compares what a message costs the servers. Queued fills a queue and finds what that costs in
+// memory, in snapshots and at restarts of nodes that it kills. Each judges what is its own as well: that nothing comes early, that the log shows no lease which passed over
 // a message that had to go first, that no two messages of a key are out at once or change places.
 //
 // # Phases
@@ -66,6 +67,10 @@
 // 2026-11: What is queued in Flat is in the very queue that is worked, in front of what is sent: what a consumer gets has then lain there for
 // long, in memory that is cold. In a queue beside it only the size of the state would count. A turn fills and empties queues of its own,
 // which takes much longer than measuring with millions of messages, and accounts for every one of them.
+//
+// 2026-11: Queued sees who writes a snapshot by the folder that its node has meanwhile, every 50 ms, and adds up what was done in all such
+// times, and in all others, of one load that goes on until each node has written one. A rate just before and just after one would often
+// be that beside another node's.
 //
 // 2026-11: A median over repetitions is the whole result of the median run, not a median figure by figure, and carries
 // the sum of all runs' faults.

@@ -34,10 +34,11 @@ type Result struct {
 	GapAfterS    float64    `json:"gap_after_s"`            // when it began, from the start of measuring
 	Late         *Quantiles `json:"late_ms,omitempty"`
 	// Lateness, of Delayed, is from when a message was due to when its consumer had it.
-	Lateness  *Quantiles `json:"lateness_ms,omitempty"`
-	FillRate  float64    `json:"fill_msgs_per_s,omitempty"` // Delayed: messages enqueued a second before the first was due
-	NodeBytes *float64   `json:"node_bytes_per_msg,omitempty"`
-	Parts     []Part     `json:"parts,omitempty"`
+	Lateness  *Quantiles    `json:"lateness_ms,omitempty"`
+	FillRate  float64       `json:"fill_msgs_per_s,omitempty"` // Delayed: messages enqueued a second before the first was due
+	NodeBytes *float64      `json:"node_bytes_per_msg,omitempty"`
+	Parts     []Part        `json:"parts,omitempty"`
+	Queued    *QueuedResult `json:"queued,omitempty"`
 	// Ratio is, of Keys, the ordered queue's rate with stuck keys to the unordered one's; of Fair, the waits with to those without
 	// the flood, of the medians and of the 99th percentiles; of Flat, the rate with what stands beside it to that without.
 	Ratio    float64 `json:"ratio,omitempty"`
@@ -124,6 +125,9 @@ func (r *Result) String() string {
 	}
 	if r.NodeBytes != nil {
 		fmt.Fprintf(&b, "; %.0f B of memory a message a node", *r.NodeBytes)
+	}
+	if r.Queued != nil {
+		r.Queued.print(&b)
 	}
 	for _, p := range r.Parts {
 		fmt.Fprintf(&b, "\n     %-24s %9d messages", p.Name, p.Messages)

@@ -103,6 +103,8 @@ func (r *run) run(ctx context.Context) (*Result, error) {
 	switch r.cfg.Workload {
 	case Delayed:
 		return r.delayed(ctx)
+	case Queued:
+		return r.queued(ctx, first)
 	case Priorities:
 		return r.priorities(ctx)
 	case Fair:

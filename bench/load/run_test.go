@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 )
 
@@ -298,7 +299,11 @@ func TestCancelEndsARun(t *testing.T) {
 			b := new(broker)
 			cfg := b.quick(w)
 			cfg.For, cfg.WarmUp, cfg.Lead = time.Hour, time.Hour, time.Hour
-			cfg.Preload = 1 << 20
+			cfg.Preload, cfg.Count = 1<<20, 1<<20
+			if w == Queued { // it ends before it looks at them
+				cfg.Cluster = &proc.Cluster{Nodes: []*proc.Node{{}, {}}}
+				cfg.ServerRSS = func() []int64 { return []int64{1, 1} }
+			}
 			ctx, cancel := context.WithCancel(context.Background())
 			seen := make(chan struct{})
 			var once sync.Once
@@ -368,7 +373,7 @@ func TestConfigRefuses(t *testing.T) {
 		set  func(*Config)
 		says string
 	}{
-		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys, fair, flat expected`},
+		{"workload", func(c *Config) { c.Workload = "W9" }, `workload "W9": one of W1, W2, W3, W4, W5, delayed, priority, keys, fair, flat, queued expected`},
 		{"no address", func(c *Config) { c.Addrs = nil }, "no address"},
 		{"size", func(c *Config) { c.Size = 31 }, "size is 31; 32 to"},
 		{"large size", func(c *Config) { c.Size = 1 << 25 }, "size is"},
@@ -390,6 +395,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"rounds", func(c *Config) { c.Workload, c.Rounds = Keys, 101 }, "rounds is 101; 1 to 100"},
 		{"tenants", func(c *Config) { c.Workload, c.Tenants = Fair, 1 }, "tenants is 1; 2 to"},
 		{"flood", func(c *Config) { c.Workload, c.Flood = Fair, 100 }, "flood is 100; 1 to 99"},
+		{"no nodes to kill", func(c *Config) { c.Workload = Queued }, "a cluster of two or more that was started for it"},
 		{"nothing flat", func(c *Config) { c.Workload = Flat }, "nothing to compare with: one of queued (above 1000)"},
 		{"queued", func(c *Config) { c.Workload, c.Queued = Flat, 999 }, "queued is 999; 1000 to"},
 		{"queues", func(c *Config) { c.Workload, c.Queues = Flat, -1 }, "queues is -1; 1 to 100000"},

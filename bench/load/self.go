@@ -72,7 +72,7 @@ func (s *Self) Cluster() *proc.Cluster { return s.cluster }
 // Configure points cfg at the cluster.
 func (s *Self) Configure(cfg *Config) {
 	cfg.Addrs, cfg.Nodes, cfg.ServerCPU, cfg.ServerRSS = s.cluster.Addrs(), len(s.cluster.Nodes), s.cluster.CPU, s.rss
-	cfg.ServerGC = s.gc
+	cfg.ServerGC, cfg.Cluster = s.gc, s.cluster
 }
 
 // gc adds up what the nodes' runtimes say of themselves. They take stock at the end of each collection, so that it is good for runs

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMain lets this binary be the one that bench floor starts its nodes from.
+// TestMain lets this binary be the one that bench starts its nodes from.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "floor-node" {
+	if len(os.Args) > 1 && (os.Args[1] == "floor-node" || os.Args[1] == "serve") {
 		os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	os.Exit(m.Run())

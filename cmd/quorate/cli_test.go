@@ -215,6 +215,7 @@ func TestWrongUse(t *testing.T) {
 		{"misspelt verb", []string{"queue", "crate", "q"}, exitUsage, "did you mean create?"},
 		{"no such workload", []string{"bench", "W9"}, exitUsage, "W1, W2, W3, W4, W5"},
 		{"a leader that is not the benchmark's", []string{"bench", "delayed", "--kill-leader"}, exitUsage, "only nodes that it has started"},
+		{"nodes that are not the benchmark's", []string{"bench", "queued"}, exitUsage, "--self 2 or more"},
 		{"unknown flag", []string{"enqueue", "q", "--colour", "red"}, exitUsage, "unknown flag"},
 		{"noun without a verb", []string{"queue"}, exitUsage, ""},
 		{"missing argument", []string{"enqueue"}, exitUsage, "arg"},
