@@ -45,10 +45,10 @@ func (r *run) flat(ctx context.Context, admin Conn) (*Result, error) {
 				p.CPU = append(p.CPU, *res.ServerCPU)
 			}
 		}
-		p.Rate = middle(p.Runs)
+		p.Rate = mid(p.Runs)
 		rate[i] = p.Rate
 		if len(p.CPU) > 0 {
-			cpu[i] = middle(p.CPU)
+			cpu[i] = mid(p.CPU)
 		}
 		all.Parts = append(all.Parts, p)
 	}
@@ -62,6 +62,13 @@ func (r *run) flat(ctx context.Context, admin Conn) (*Result, error) {
 		res.RatioCPU = cpu[1] / cpu[0]
 	}
 	return &res, nil
+}
+
+// mid is the median, of an even number the mean of the two: there is one more turn with little than with much, and of two
+// the lower one would favour a side.
+func mid(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // beside is one turn: a run of its own.

@@ -272,6 +272,17 @@ func TestFlat(t *testing.T) {
 	}
 }
 
+func TestMid(t *testing.T) {
+	for _, c := range []struct {
+		v    []float64
+		want float64
+	}{{[]float64{3}, 3}, {[]float64{4, 2}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{8, 1, 4, 2}, 3}} {
+		if got := mid(c.v); got != c.want {
+			t.Errorf("%v: %g, want %g", c.v, got, c.want)
+		}
+	}
+}
+
 func TestFlatFaults(t *testing.T) {
 	// What is lost in a turn with little counts too.
 	b := &broker{keep: func(n int) bool { return n != 5 }}
