@@ -123,7 +123,8 @@ func (n *Node) Found(members []Member) error {
 		c.Servers = append(c.Servers, raft.Server{ID: id, Address: link.ServerAddress(m.Label, m.Raft)})
 	}
 	n.members.Store(&at)
-	if err := n.raft.BootstrapCluster(c).Error(); err != nil {
+	// The directory was empty: what raft has already it has from members that were told before and have begun to elect.
+	if err := n.raft.BootstrapCluster(c).Error(); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 		return fmt.Errorf("found the group: %w", err)
 	}
 	return nil

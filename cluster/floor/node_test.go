@@ -18,9 +18,20 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestThreeNodes has three nodes keep what one of them is given.
+// TestThreeNodes has three nodes keep what one of them is given, also where one is told of the others when they have a leader
+// that has written to it.
 func TestThreeNodes(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		t.Run(fmt.Sprintf("late=%v", late), func(t *testing.T) { threeNodes(t, late) })
+	}
+}
+
+func threeNodes(t *testing.T, late bool) {
 	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
 	dir, cluster := t.TempDir(), store.NewUUID()
 	var nodes []*Node
 	var members []Member
@@ -37,13 +48,17 @@ func TestThreeNodes(t *testing.T) {
 		}()
 		nodes, members = append(nodes, n), append(members, n.Member())
 	}
-	for _, n := range nodes {
+	for i, n := range nodes {
+		for late && i == 2 && n.raft.LastIndex() == 0 {
+			if ctx.Err() != nil {
+				t.Fatal("the first two write nothing to the third")
+			}
+			<-tick.C
+		}
 		if err := n.Found(members); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
 	var leader *Node
 	for leader == nil {
 		for _, n := range nodes {
@@ -65,8 +80,6 @@ func TestThreeNodes(t *testing.T) {
 	if got := leader.Applied(); got != entries {
 		t.Errorf("the leader has applied %d entries, want %d", got, entries)
 	}
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
 	for i, n := range nodes { // followers hear of a commit a little later
 		for n.Applied() < entries {
 			if ctx.Err() != nil {
