@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -119,6 +120,9 @@ func (r *run) beside(ctx context.Context, admin Conn, st standing, turn int) (*R
 	res, err := s.load(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if res.Messages == 0 && res.OK() {
+		return nil, errors.New("no message was done with in the measured time: measure longer")
 	}
 	res.EndToEnd = nil // of what waited since before
 	return res, nil
