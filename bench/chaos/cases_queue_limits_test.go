@@ -89,11 +89,7 @@ func maxAge(t *testing.T, cl *client.Client) {
 
 // A hundred producers fill a queue of 1,000 at once: exactly so many are in, all others are refused for certain.
 func depthIsExact(t *testing.T, addrs []string) {
-	cl, err := client.Open(within(t, 30*time.Second), client.Options{Addrs: addrs, FailWhenFull: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cl.Close(context.Background()) }()
+	cl := impatient(t, addrs...)
 	create(t, cl, "deep", client.QueueOptions{MaxDepth: 1000})
 	var in, refused atomic.Int64
 	var wg sync.WaitGroup

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,7 +20,7 @@ func TestRetriesAndDeadLetters(t *testing.T) {
 		"waits never fall and never pass the cap":    monotoneWaits,
 		"exactly max_attempts runs":                  exactAttempts,
 		"jitter spreads and is what the page says":   jitter,
-		"max_dead holds exactly":                     maxDead,
+		"max_dead holds exactly":                     func(t *testing.T, cl *client.Client) { maxDead(t, cl, impatient(t, c.Addrs()...)) },
 		"a dead letter's whole life":                 redrive,
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); test(t, cl) })
@@ -290,7 +289,7 @@ func idHalves(t *testing.T, id string) (hi, lo uint64) {
 
 // The maximum of dead letters is exact: beyond it enqueues are refused, or the oldest goes and is counted, also at a
 // maximum of one; what went is gone for get and delete. (C52)
-func maxDead(t *testing.T, cl *client.Client) {
+func maxDead(t *testing.T, cl, impatient *client.Client) {
 	die := func(t *testing.T, queue string) string {
 		t.Helper()
 		r := put(t, cl, queue, client.Message{})
@@ -341,9 +340,7 @@ func maxDead(t *testing.T, cl *client.Client) {
 			for range most {
 				ids = append(ids, die(t, queue))
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // the SDK tries again until then
-			defer cancel()
-			_, err := cl.Enqueue(ctx, queue, client.Message{})
+			_, err := impatient.Enqueue(within(t, 30*time.Second), queue, client.Message{})
 			refused(t, "enqueue at the maximum", err, client.ErrQueueFull)
 			if _, err := cl.Nack(within(t, 30*time.Second), d.Token, client.NackOptions{Permanent: true}); err != nil {
 				t.Fatalf("what is out may still die: %v", err)

@@ -110,7 +110,18 @@ func tail(b []byte, n int) []byte {
 // open connects a client that is closed when the test ends.
 func open(t *testing.T, addrs ...string) *client.Client {
 	t.Helper()
-	cl, err := client.Open(within(t, 30*time.Second), client.Options{Addrs: addrs, Name: "chaos", Timeout: time.Minute})
+	return openWith(t, client.Options{Addrs: addrs, Name: "chaos", Timeout: time.Minute})
+}
+
+// impatient is a client that does not try again what a full queue refuses.
+func impatient(t *testing.T, addrs ...string) *client.Client {
+	t.Helper()
+	return openWith(t, client.Options{Addrs: addrs, Name: "impatient", Timeout: time.Minute, FailWhenFull: true})
+}
+
+func openWith(t *testing.T, o client.Options) *client.Client {
+	t.Helper()
+	cl, err := client.Open(within(t, 30*time.Second), o)
 	if err != nil {
 		t.Fatal(err)
 	}
