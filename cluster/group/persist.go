@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// snapshotChunk is how much is given to the sink at once: file sinks buffer 4 KiB, which larger writes bypass.
-	snapshotChunk = 128 << 10
 	// A snapshot rests twice as long as it has worked, after each stint: it takes three times as long and leaves two thirds of the
 	// processor and the disk, which three nodes on one machine share, to the entries. The rests end for good when the log has grown by
 	// half of what the next snapshot is due at or by snapshotHurry, since what a snapshot pins stays in memory, and the log is read at a
@@ -42,13 +40,8 @@ func (g *Group) newSnapshot(view *fsm.View) *snapshot {
 // Persist streams the view. The sink is closed, or cancelled on an error.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	s.pace.begin()
-	w := chunks{w: sink, pace: s.pace, buf: make([]byte, 0, snapshotChunk)}
-	n, err := s.view.WriteTo(&w)
+	n, err := s.view.WriteTo(&paced{w: sink, pace: s.pace})
 	if err != nil {
-		_ = sink.Cancel()
-		return fmt.Errorf("write snapshot: %w", err)
-	}
-	if err := w.flush(); err != nil {
 		_ = sink.Cancel()
 		return fmt.Errorf("write snapshot: %w", err)
 	}
@@ -64,33 +57,16 @@ func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 // Release lets go of the view.
 func (s *snapshot) Release() { s.view.Release() }
 
-type chunks struct {
+// paced rests between writes, which a view makes of 64 KiB and more.
+type paced struct {
 	w    io.Writer
 	pace *pace
-	buf  []byte
 }
 
-func (c *chunks) Write(p []byte) (int, error) {
-	if len(c.buf)+len(p) > cap(c.buf) {
-		if err := c.flush(); err != nil {
-			return 0, err
-		}
-		if len(p) >= cap(c.buf) {
-			return c.w.Write(p)
-		}
-	}
-	c.buf = append(c.buf, p...)
-	return len(p), nil
-}
-
-func (c *chunks) flush() error {
-	if len(c.buf) == 0 {
-		return nil
-	}
-	_, err := c.w.Write(c.buf)
-	c.buf = c.buf[:0]
-	c.pace.rest()
-	return err
+func (p *paced) Write(b []byte) (int, error) {
+	n, err := p.w.Write(b)
+	p.pace.rest()
+	return n, err
 }
 
 // pace makes the writing of a snapshot rest. A nil one does not.

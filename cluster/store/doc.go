@@ -62,8 +62,9 @@
 // Decisions
 //
 //   - 2026-11: snapshots are written and read here rather than by raft's file store, whose CRC64 took as long as all else together, at
-//     each write and once more at each start. The disk is set to a snapshot while it is written, without syncs: each of those
-//     commits the file system's journal, and the log's own syncs wait for that.
+//     each write and once more at each start.
+//   - 2026-11: snapshots go around the page cache (O_DIRECT), where the file system has that. Else the disk is set to them while they
+//     are written, without syncs: each of those commits the file system's journal, and the log's own syncs wait for that.
 //   - 2026-11: the envelope lives in raft.Log.Extensions, so that an entry keeps the checksum that the leader gave it on its
 //     way to the followers. Computing it anew on each node would vouch for whatever arrived.
 //   - 2026-11: bbolt's meta pages are checked before bbolt opens the file. bbolt falls back to the older of the two, which

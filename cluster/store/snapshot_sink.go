@@ -13,14 +13,6 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-const (
-	// snapWriteOut is how much of a snapshot is written before the disk is set to it, and snapSync how much of it may be on its way. One
-	// sync of everything at the end would keep the disk, and with it every commit, for as long as it takes to write hundreds of
-	// megabytes.
-	snapWriteOut = 1 << 20
-	snapSync     = 4 << 20
-)
-
 // Create implements raft.SnapshotStore.
 func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configIndex uint64, _ raft.Transport) (raft.SnapshotSink, error) {
 	if err := s.halt.hold(); err != nil {
@@ -53,12 +45,12 @@ func (s *Snapshots) create(version raft.SnapshotVersion, index, term uint64, c r
 		}
 	}
 	var err error
-	if k.state, err = os.OpenFile(filepath.Join(k.dir+unfinished, snapshotState), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600); err != nil {
+	if k.state, err = createSnapFile(filepath.Join(k.dir+unfinished, snapshotState)); err != nil {
 		return nil, err
 	}
 	head := snapHead(index, term, configIndex, c)
 	if _, err := k.state.Write(head); err != nil {
-		return nil, errors.Join(err, k.state.Close())
+		return nil, errors.Join(err, k.state.Drop())
 	}
 	k.sum = crc32.Checksum(head, castagnoli)
 	return k, nil
@@ -69,9 +61,8 @@ type snapSink struct {
 	s      *Snapshots
 	dir    string // as it will be called
 	meta   raft.SnapshotMeta
-	state  *os.File
+	state  *snapFile
 	length int64 // of the state
-	out    int64 // of it, what the disk has been set to
 	sum    uint32
 	closed bool
 }
@@ -79,7 +70,7 @@ type snapSink struct {
 // ID implements raft.SnapshotSink.
 func (k *snapSink) ID() string { return k.meta.ID }
 
-// Write implements raft.SnapshotSink. It writes through: pieces of 64 KiB and more are what it is meant for.
+// Write implements raft.SnapshotSink. Pieces of 64 KiB and more are what it is meant for: each is checksummed by itself.
 func (k *snapSink) Write(p []byte) (int, error) {
 	if err := k.s.halt.hold(); err != nil {
 		return 0, err
@@ -90,12 +81,6 @@ func (k *snapSink) Write(p []byte) (int, error) {
 	}
 	k.sum = crc32.Update(k.sum, castagnoli, p)
 	k.length += int64(n)
-	if k.length-k.out >= snapWriteOut {
-		if err := writeOut(k.state, k.out, k.length-k.out); err != nil {
-			return n, k.s.fail("write a snapshot", err)
-		}
-		k.out = k.length
-	}
 	return n, nil
 }
 
@@ -106,7 +91,7 @@ func (k *snapSink) Close() error {
 	}
 	k.closed = true
 	if err := k.s.halt.hold(); err != nil {
-		return errors.Join(err, k.state.Close())
+		return errors.Join(err, k.state.Drop())
 	}
 	if err := k.finish(); err != nil {
 		return k.s.fail("finish a snapshot", err)
@@ -116,11 +101,10 @@ func (k *snapSink) Close() error {
 }
 
 func (k *snapSink) finish() error {
-	_, err := k.state.Write(snapFoot(uint64(k.length), k.sum))
-	if err == nil {
-		err = k.state.Sync()
+	if _, err := k.state.Write(snapFoot(uint64(k.length), k.sum)); err != nil {
+		return errors.Join(err, k.state.Drop())
 	}
-	if err := errors.Join(err, k.state.Close()); err != nil {
+	if err := k.state.Close(); err != nil {
 		return err
 	}
 	k.meta.Size = snapHeadLen + k.length + snapFootLen
@@ -158,7 +142,7 @@ func (k *snapSink) Cancel() error {
 		return nil
 	}
 	k.closed = true
-	err := k.state.Close()
+	err := k.state.Drop()
 	if err := k.s.halt.hold(); err != nil {
 		return err
 	}
