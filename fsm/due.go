@@ -153,8 +153,8 @@ func (s *State) dueNow() bool {
 
 // DueBy is how many messages of a queue the clock moves by T = at, as far as they stand next: at least one where there is any,
 // most at most.
-func (s *State) DueBy(n uint32, at int64, most int) int {
-	q := s.byNumber(n)
+func (s *State) DueBy(r QueueRef, at int64, most int) int {
+	q := s.of(r)
 	if q == nil {
 		return 0
 	}

@@ -34,16 +34,16 @@ func TestDueBy(t *testing.T) {
 	for i := range int64(20) {
 		r.ok(&Enqueue{Queue: name, Messages: []Message{{Body: []byte("b"), Priority: DefaultPriority, DelayMillis: 10 * (i + 1)}}})
 	}
-	n, _ := r.s.QueueNumber(name)
+	q := r.ref("q")
 	for _, c := range []struct {
 		at         int64
 		most, want int
 	}{{0, 100, 0}, {9, 100, 0}, {10, 100, 1}, {155, 100, 15}, {155, 4, 4}, {1 << 40, 100, 20}, {1 << 40, 0, 0}} {
-		if got := r.s.DueBy(n, t0+c.at, c.most); got != c.want {
+		if got := r.s.DueBy(q, t0+c.at, c.most); got != c.want {
 			t.Errorf("by %d ms, %d at most: %d, want %d", c.at, c.most, got, c.want)
 		}
 	}
-	if got := r.s.DueBy(n+1, 1<<50, 10); got != 0 {
+	if got := r.s.DueBy(r.ref("none"), 1<<50, 10); got != 0 {
 		t.Errorf("%d due in a queue that is not there", got)
 	}
 }

@@ -186,7 +186,7 @@ func (g *keyGame) leaseSome() {
 		g.seen["too many opened by time"]++
 	}
 	most, length := 1+g.rng.IntN(6), int64(100+g.rng.IntN(400))
-	look := g.s.Outlook(1, g.now)
+	look := g.s.Outlook(g.ref("q"), g.now)
 	g.step(&Lease{Queue: []byte("q"), Consumer: someone, Max: int32(most), LeaseMillis: length})
 	want := k.lease(most, length)
 	var got []ID

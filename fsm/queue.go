@@ -83,6 +83,7 @@ var emptyList = list{none, none}
 // queue is the rest: lists and heaps, rebuilt on restore.
 type queue struct {
 	slot      int32
+	gone      bool // deleted: whoever still knows it is told that there is none
 	meta      *queueMeta
 	ready     [MaxPriority + 1]list // by priority; of an ordered queue: see listFor
 	filled    uint16                // bit p: ready[p] is not empty
@@ -426,6 +427,7 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 	for k := range q.clockPos {
 		s.clockFix(k, q)
 	}
+	q.gone = true
 	s.queueByName.Delete(s.hashText([]byte(q.meta.name)), q.slot)
 	s.queueByNum.Delete(table.HashID(1, uint64(q.meta.number)), q.slot)
 	s.countOrdered(q.meta, -1)

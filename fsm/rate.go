@@ -104,8 +104,8 @@ func (s *State) offeredBy(q *queue, at int64) (n int64) {
 }
 
 // Outlook looks at a queue as it will be at T = at, if nothing but time comes between.
-func (s *State) Outlook(n uint32, at int64) (o Outlook) {
-	q := s.byNumber(n)
+func (s *State) Outlook(r QueueRef, at int64) (o Outlook) {
+	q := s.of(r)
 	if q == nil {
 		return o
 	}

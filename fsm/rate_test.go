@@ -90,9 +90,9 @@ func TestRate(t *testing.T) {
 	}
 	must(t, "the burst", len(r.lease(9)), 3)
 	must(t, "and no more", len(r.lease(9)), 0)
-	look := r.s.Outlook(r.number("q"), r.now)
+	look := r.s.Outlook(r.ref("q"), r.now)
 	must(t, "outlook", look, Outlook{Ready: 0, Most: 0, Next: r.now + 100})
-	look = r.s.Outlook(r.number("q"), r.now+250)
+	look = r.s.Outlook(r.ref("q"), r.now+250)
 	must(t, "outlook ahead", look, Outlook{Ready: 2, Most: 2, Next: r.now + 300})
 	r.tick(99)
 	must(t, "too early", len(r.lease(9)), 0)
@@ -114,7 +114,7 @@ func TestRate(t *testing.T) {
 	r.tick(60_000)
 	must(t, "one in a thousand seconds", len(r.lease(9)), 0)
 	r.ok(&SetQueue{Name: name, Options: QueueOptions{RateMilli: 10_000, Burst: 1}})
-	must(t, "the debt of the slow rate is cut to one of the fast", r.s.Outlook(r.number("q"), r.now).Next, r.now+100)
+	must(t, "the debt of the slow rate is cut to one of the fast", r.s.Outlook(r.ref("q"), r.now).Next, r.now+100)
 	r.tick(100)
 	must(t, "fast again", len(r.lease(9)), 1)
 	r.ok(&SetQueue{Name: name, Options: QueueOptions{}})
@@ -136,16 +136,16 @@ func TestRateAndInFlight(t *testing.T) {
 	}
 	ts := r.lease(9)
 	must(t, "in flight", len(ts), 2)
-	must(t, "only a lease's end helps", r.s.Outlook(r.number("q"), r.now), Outlook{Ready: 0, Most: 2})
+	must(t, "only a lease's end helps", r.s.Outlook(r.ref("q"), r.now), Outlook{Ready: 0, Most: 2})
 	r.ok(&Ack{Token: ts[0]})
 	r.ok(&Ack{Token: ts[1]})
 	must(t, "next two", len(r.lease(9)), 2)
 	r.ok(&Ack{Token: r.fx.Leases[0].Token})
 	must(t, "held by the rate", len(r.lease(9)), 0)
-	must(t, "only time helps", r.s.Outlook(r.number("q"), r.now), Outlook{Ready: 0, Most: 0, Next: r.now + 1000})
+	must(t, "only time helps", r.s.Outlook(r.ref("q"), r.now), Outlook{Ready: 0, Most: 0, Next: r.now + 1000})
 	r.ok(&SetQueue{Name: []byte("q"), Options: QueueOptions{RateMilli: 1000, Burst: 4, MaxInFlight: 2, Paused: true}})
-	must(t, "paused", r.s.Outlook(r.number("q"), r.now+5000).Ready, 0)
-	must(t, "no queue", r.s.Outlook(99, r.now), Outlook{})
+	must(t, "paused", r.s.Outlook(r.ref("q"), r.now+5000).Ready, 0)
+	must(t, "no queue", r.s.Outlook(r.ref("none"), r.now), Outlook{})
 	r.everywhere()
 }
 
@@ -232,7 +232,7 @@ func TestRateTellsWhatItHolds(t *testing.T) {
 			r.ok(c.then(tok))
 			must(t, "leasable now", r.s.Ready(1), 0)
 			must(t, "queues told", len(r.fx.Ready), 1)
-			must(t, "there is a time", r.s.Outlook(1, r.now).Next > r.now, true)
+			must(t, "there is a time", r.s.Outlook(r.ref("q"), r.now).Next > r.now, true)
 		})
 	}
 }

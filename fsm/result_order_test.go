@@ -72,6 +72,8 @@ func TestResultsInOrder(t *testing.T) {
 	must(t, "deleted", len(r.results("q", 0, "", 0)), 0)
 }
 
+func (r *rig) ref(queue string) QueueRef { return r.s.Lookup([]byte(queue)) }
+
 func (r *rig) number(queue string) uint32 { n, _ := r.s.QueueNumber([]byte(queue)); return n }
 
 // A call looks at ListLimit results and says where it stopped.

@@ -76,14 +76,6 @@ func (s *State) Ready(n uint32) int {
 	return 0
 }
 
-// QueueOrdering is the ordering of a queue, unordered when it is gone.
-func (s *State) QueueOrdering(n uint32) Ordering {
-	if q := s.byNumber(n); q != nil {
-		return q.meta.options.Ordering
-	}
-	return OrderUnordered
-}
-
 // leasable is how many messages of a queue can be leased now.
 func (s *State) leasable(q *queue) int64 {
 	return s.leasableAt(q, s.now)
@@ -132,29 +124,6 @@ func (s *State) slots(q *queue, n int64) int64 {
 		n = max(0, min(n, o.MaxInFlight-t.leased))
 	}
 	return n
-}
-
-// Throttled says whether a queue's ready messages may not be leased for reasons of its options: it is paused; or fewer than are
-// enqueued may come to be leasable: it has a limit on what is out or on the rate, keys matter in it, or it drops what waits to
-// make room.
-func (s *State) Throttled(n uint32) (paused, limited bool) {
-	if q := s.byNumber(n); q != nil {
-		o := &q.meta.options
-		return o.Paused, o.MaxInFlight != 0 || o.RateMilli != 0 || o.Overflow == OverflowDropOldest || q.meta.keyed
-	}
-	return false, false
-}
-
-// KeysMatter says whether what is leased of a queue depends on keys beyond their order.
-func (s *State) KeysMatter(n uint32) bool {
-	q := s.byNumber(n)
-	return q != nil && q.meta.keyed
-}
-
-// AtMostOnce says whether a queue delivers at most once.
-func (s *State) AtMostOnce(n uint32) bool {
-	q := s.byNumber(n)
-	return q != nil && q.meta.options.Delivery == DeliverAtMostOnce
 }
 
 // Ordered says whether a queue of that name exists and is ordered. It does not allocate.
@@ -293,19 +262,4 @@ func (s *State) Memory() Memory {
 		}
 	}
 	return m
-}
-
-// KeyParked says whether a message that becomes ready in a queue would have to wait for others of its key or for its rate. It
-// does not allocate.
-func (s *State) KeyParked(n uint32, key []byte) bool {
-	q := s.byNumber(n)
-	if q == nil || !q.meta.keyed {
-		return false
-	}
-	ki, ok := s.findKey(q, key)
-	if !ok {
-		return false
-	}
-	k := s.keys.Get(ki)
-	return k.state.parked() && k.gen == s.tallies.Get(q.slot).liveGen || s.full(q, k)
 }

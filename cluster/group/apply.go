@@ -103,8 +103,7 @@ func (g *Group) apply(l *raft.Log) {
 		g.watchers.wake(nil)
 	}
 	for _, n := range g.fx.Ready {
-		if q := g.dispatch.queues[g.st.QueueName(n)]; q != nil {
-			q.number, q.known = n, true
+		if q := g.dispatch.ready(g.st, n); q != nil {
 			g.dispatch.mark(q)
 		}
 	}

@@ -106,12 +106,17 @@ func (g *Group) audit(t testing.TB) {
 				q.name, q.count, q.adding, q.coming, q.reserved, q.refs, n, b.adding, b.coming, b.reserved, b.refs)
 		}
 		now, _ := g.time.now()
-		avail, _, next := q.look(g.st, now)
+		avail, _, next := d.look(q, g.st, now)
 		if q.count > 0 && (avail > 0 || next != 0) && !q.marked && q.refillAt == 0 {
 			t.Errorf("audit: queue %s has %d ready for %d waiters, more at %d, and is not marked", q.name, avail, q.count, next)
 		}
 		if q.refillAt != 0 && d.refills.queues[q.refillIx] != q {
 			t.Errorf("audit: queue %s is not among the refills where it says", q.name)
+		}
+	}
+	for n, q := range d.numbers {
+		if d.queues[q.name] != q || q.ref.Number() != n {
+			t.Errorf("audit: queue %s of number %d stands for number %d", q.name, q.ref.Number(), n)
 		}
 	}
 	if total != d.waiting {

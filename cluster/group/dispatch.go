@@ -20,9 +20,10 @@ type dispatcher struct {
 	sessions map[fsm.ID]*Session
 	subs     map[fsm.Consumer]*subscription
 	queues   map[string]*queue
-	marked   []*queue // to be looked at when the next entry is packed, in turn
-	waiting  int      // waiters in all queues
-	pulls    int      // pulls among them
+	numbers  map[uint32]*queue // of them, by the number of what they refer to in the state
+	marked   []*queue          // to be looked at when the next entry is packed, in turn
+	waiting  int               // waiters in all queues
+	pulls    int               // pulls among them
 
 	lent      lent
 	refills   refills
@@ -41,16 +42,15 @@ type dispatcher struct {
 // queue is a queue that somebody waits for.
 type queue struct {
 	name      string
-	number    uint32 // in the state, if known
-	known     bool
-	refs      int    // subscriptions, pulls and operations in flight that point here
-	waiters   waiter // ring, this element is its anchor
-	count     int    // of waiters
-	subs      int    // subscriptions, whether they wait or not
-	adding    int64  // messages that entries in flight should make ready
-	guessed   int64  // those of them that may well not come
-	coming    int64  // those of them that are due
-	reserved  int64  // messages that lease operations in flight may take
+	ref       fsm.QueueRef // in the state, as it was found last
+	refs      int          // subscriptions, pulls and operations in flight that point here
+	waiters   waiter       // ring, this element is its anchor
+	count     int          // of waiters
+	subs      int          // subscriptions, whether they wait or not
+	adding    int64        // messages that entries in flight should make ready
+	guessed   int64        // those of them that may well not come
+	coming    int64        // those of them that are due
+	reserved  int64        // messages that lease operations in flight may take
 	marked    bool
 	lendable  int64  // what there is for the windows that the entry outlooked opens
 	outlooked uint64 // a flight's number
@@ -85,6 +85,7 @@ func (d *dispatcher) reset() {
 		sessions:  map[fsm.ID]*Session{},
 		subs:      map[fsm.Consumer]*subscription{},
 		queues:    map[string]*queue{},
+		numbers:   map[uint32]*queue{},
 		releasing: map[fsm.Token]struct{}{},
 	}
 }
@@ -105,6 +106,7 @@ func (d *dispatcher) hold(name string) *queue {
 func (d *dispatcher) drop(q *queue) {
 	if q.refs--; q.refs == 0 && d.queues[q.name] == q {
 		delete(d.queues, q.name) // if it is still marked, deal finds nobody waiting
+		delete(d.numbers, q.ref.Number())
 		d.refills.forget(q)
 	}
 }
@@ -193,21 +195,38 @@ func (d *dispatcher) unblock(now time.Duration) {
 
 // look is how many messages of the queue a lease operation packed at T = now could get, by the books, how many of them are
 // sure to be there, and when a rate lets out more, 0 if none holds anything back.
-func (q *queue) look(st *fsm.State, now int64) (avail, sure, next int64) {
-	if !q.find(st) {
+func (d *dispatcher) look(q *queue, st *fsm.State, now int64) (avail, sure, next int64) {
+	if !d.find(q, st) {
 		return q.adding - q.reserved, q.adding - q.reserved - q.guessed, 0
 	}
-	o := st.Outlook(q.number, now)
+	o := st.Outlook(q.ref, now)
 	avail = min(o.Ready+q.adding, o.Most) - q.reserved
 	return avail, avail - q.guessed, o.Next
 }
 
-// find looks the queue's number up; false while it does not exist.
-func (q *queue) find(st *fsm.State) bool {
-	if !q.known || st.QueueName(q.number) != q.name {
-		q.number, q.known = st.QueueNumber([]byte(q.name))
+// find looks the queue up in the state; false while it does not exist.
+func (d *dispatcher) find(q *queue, st *fsm.State) bool {
+	if st.Holds(q.ref) {
+		return true
 	}
-	return q.known
+	delete(d.numbers, q.ref.Number())
+	if q.ref = st.Lookup([]byte(q.name)); q.ref.Number() == 0 {
+		return false
+	}
+	d.numbers[q.ref.Number()] = q
+	return true
+}
+
+// ready is the queue of which an entry says that something became ready, nil if nobody waits for it.
+func (d *dispatcher) ready(st *fsm.State, number uint32) *queue {
+	if q := d.numbers[number]; q != nil {
+		return q
+	}
+	q := d.queues[st.QueueName(number)] // not yet found, or of this name since
+	if q != nil {
+		d.find(q, st)
+	}
+	return q
 }
 
 // foresee reads the entry under construction for what it will make ready in queues that somebody waits for, so that
@@ -226,15 +245,15 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 			dec.Enqueue(&pk.enqueue)
 			n, guesses := int32(0), int32(0)
 			q := d.queues[string(pk.enqueue.Queue)]
-			found := q != nil && q.wanted() && q.find(st)
+			found := q != nil && q.wanted() && d.find(q, st)
 			var paused, limited, keyed bool
 			if found {
-				paused, limited = st.Throttled(q.number)
-				keyed = st.KeysMatter(q.number)
+				paused, limited = st.Throttled(q.ref)
+				keyed = st.KeysMatter(q.ref)
 			}
 			for j := range pk.enqueue.Messages {
 				m := &pk.enqueue.Messages[j]
-				if keyed && st.KeyParked(q.number, m.Key) {
+				if keyed && st.KeyParked(q.ref, m.Key) {
 					continue
 				}
 				if m.DelayMillis <= 0 && m.DueAt == 0 {
@@ -251,7 +270,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 				case limited:
 					guesses = n
 				}
-				switch st.QueueOrdering(q.number) { // most may wait for others
+				switch st.QueueOrdering(q.ref) { // most may wait for others
 				case fsm.OrderFIFO:
 					n = min(n, 1)
 					guesses = n
@@ -281,11 +300,11 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 				}
 			}
 			guesses := int32(0)
-			if q != nil && q.wanted() && q.find(st) {
-				switch paused, limited := st.Throttled(q.number); {
+			if q != nil && q.wanted() && d.find(q, st) {
+				switch paused, limited := st.Throttled(q.ref); {
 				case paused:
 					n = 0
-				case limited || st.QueueOrdering(q.number) != fsm.OrderUnordered:
+				case limited || st.QueueOrdering(q.ref) != fsm.OrderUnordered:
 					guesses = n
 				}
 			}
@@ -307,8 +326,8 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 // returned books the message of d.delivery, which an operation gives back. Where keys matter its key's rate may hold it.
 func (d *dispatcher) returned(st *fsm.State, op *flightOp) {
 	q, guesses := d.queues[d.delivery.Queue], int32(0)
-	if q != nil && q.wanted() && q.find(st) {
-		if st.KeysMatter(q.number) {
+	if q != nil && q.wanted() && d.find(q, st) {
+		if st.KeysMatter(q.ref) {
 			guesses = 1
 		}
 	}
@@ -348,14 +367,14 @@ func (d *dispatcher) foreseeDue(st *fsm.State, now int64, f *flight) {
 		if len(f.due) == dueQueues {
 			return
 		}
-		if q.count == 0 || !q.find(st) {
+		if q.count == 0 || !d.find(q, st) {
 			continue
 		}
-		n := int64(st.DueBy(q.number, now, dueMost)) - q.coming
-		if paused, _ := st.Throttled(q.number); paused || n <= 0 {
+		n := int64(st.DueBy(q.ref, now, dueMost)) - q.coming
+		if paused, _ := st.Throttled(q.ref); paused || n <= 0 {
 			continue
 		}
-		if st.QueueOrdering(q.number) == fsm.OrderFIFO {
+		if st.QueueOrdering(q.ref) == fsm.OrderFIFO {
 			n = 1
 		}
 		q.refs++
@@ -405,8 +424,8 @@ func (d *dispatcher) deal(st *fsm.State, now int64, buf []byte, f *flight, limit
 		q := d.marked[0]
 		d.marked = append(d.marked[:0], d.marked[1:]...)
 		q.marked = false
-		avail, sure, next := q.look(st, now)
-		once := q.known && st.AtMostOnce(q.number)
+		avail, sure, next := d.look(q, st, now)
+		once := st.AtMostOnce(q.ref)
 		if avail <= 0 && next != 0 && q.count > 0 {
 			d.refills.at(q, next)
 		}

@@ -93,8 +93,8 @@ func (d *dispatcher) lend(st *fsm.State, now int64, f *flight) (lends bool) {
 		q := sub.queue
 		if q.outlooked != f.number { // once an entry
 			q.outlooked, q.lendable = f.number, 0
-			if q.find(st) && !st.AtMostOnce(q.number) {
-				q.lendable, _, _ = q.look(st, now)
+			if d.find(q, st) && !st.AtMostOnce(q.ref) {
+				q.lendable, _, _ = d.look(q, st, now)
 			}
 		}
 		// A window that is over full, since it was made smaller, is opened by what has been applied alone.

@@ -11,20 +11,23 @@ import (
 // acks, nacks, deletions and all else go on, so that what is there can be worked off. It is no part of the log: the state
 // applies what was proposed, on every node.
 const (
-	memoryFull   = 85 // percent
-	memoryWeighs = 100 * time.Millisecond
+	memoryFull = 85 // percent
+	// The state is weighed every 100 ms, and 50 ms later for each thousand queues, which it walks, a second at most: ten thousand
+	// take a millisecond and a half. What comes in meanwhile is less than the percents that are left.
+	memoryWeighs       = 100 * time.Millisecond
+	memoryWeighsQueue  = 50 * time.Microsecond
+	memoryWeighsSeldom = time.Second
 )
 
 var errMemory = &Error{Code: CodeOverloaded, Message: "the messages and tables of this node fill 85 % of limits.memory_bytes: " +
 	"wait until some are done, delete dead letters, or raise it", RetryAfter: time.Second}
 
-// accounted is how many bytes the state holds.
-func accounted(st *fsm.State) int64 {
-	m := st.Memory()
+// accounted is how many bytes a state holds.
+func accounted(m fsm.Memory) int64 {
 	return m.ArenaLive + m.TableBytes + m.SessionBytes
 }
 
-// weigh looks at the state's memory, ten times a second at most. The state lock is held.
+// weigh looks at the state's memory, so often as memoryWeighs says. The state lock is held.
 func (g *Group) weigh(now time.Duration) {
 	if g.limits.MemoryBytes <= 0 {
 		return
@@ -36,8 +39,9 @@ func (g *Group) weigh(now time.Duration) {
 	if now < g.weighAt {
 		return
 	}
-	g.weighAt = now + memoryWeighs
-	g.crowded.Store(accounted(g.st) >= g.limits.MemoryBytes/100*memoryFull)
+	m := g.st.Memory()
+	g.weighAt = now + min(memoryWeighs+memoryWeighsQueue*time.Duration(m.Queues), memoryWeighsSeldom)
+	g.crowded.Store(accounted(m) >= g.limits.MemoryBytes/100*memoryFull)
 }
 
 // turnAway says whether a proposal is refused because of memory.

@@ -32,7 +32,7 @@ func TestMemoryLimit(t *testing.T) {
 			t.Fatalf("after %d messages: %v, want overloaded, naming memory_bytes", n, refusal)
 		}
 		l.g.mu.Lock()
-		held := accounted(l.g.st)
+		held := accounted(l.g.st.Memory())
 		l.g.mu.Unlock()
 		if held < limit*80/100 || held > limit {
 			t.Errorf("refused at %d bytes, want about 85 %% of %d", held, limit)

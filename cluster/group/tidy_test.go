@@ -13,7 +13,8 @@ import (
 func (nd *node) held() (bytes int64, m fsm.Memory) {
 	nd.g.mu.Lock()
 	defer nd.g.mu.Unlock()
-	return accounted(nd.g.st), nd.g.st.Memory()
+	m = nd.g.st.Memory()
+	return accounted(m), m
 }
 
 // fill enqueues n small messages with dedup keys.

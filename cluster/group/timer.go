@@ -148,7 +148,7 @@ func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 				g.pullUntil(w.until)
 				continue
 			}
-			if avail, _, _ := w.queue.look(st, t); avail > 0 && now < w.until+pullGrace { // the next entry will have something for it
+			if avail, _, _ := d.look(w.queue, st, t); avail > 0 && now < w.until+pullGrace { // the next entry will have something for it
 				d.mark(w.queue)
 				g.pullUntil(now + time.Millisecond)
 				continue

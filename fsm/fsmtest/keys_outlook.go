@@ -1,11 +1,15 @@
 package fsmtest
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quorate/quorate/fsm"
+)
 
 // compareKeyedOutlook holds what the leader is told of a queue in which keys matter to what it must not miss: that something can be
 // leased at T and later, if nothing but time comes between, and when there will be something. That it is to look earlier does no harm, as long
 // as time goes on: where the queue's rate and a key's hold something, the nearer of the two is told.
-func (p *Pair) compareKeyedOutlook(q *queue, n uint32) error {
+func (p *Pair) compareKeyedOutlook(q *queue, ref fsm.QueueRef) error {
 	t := p.Model.t
 	can := func(at int64) bool {
 		if q.slots() == 0 || q.rate().tokens(q.tat, at) == 0 {
@@ -18,7 +22,7 @@ func (p *Pair) compareKeyedOutlook(q *queue, n uint32) error {
 		}
 		return false
 	}
-	if got := p.State.Ready(n); can(t) && got == 0 {
+	if got := p.State.Ready(ref.Number()); can(t) && got == 0 {
 		return fmt.Errorf("queue %s: something can be leased, but none is ready", q.name)
 	}
 	first := int64(0) // the first T at which something can be leased
@@ -28,7 +32,7 @@ func (p *Pair) compareKeyedOutlook(q *queue, n uint32) error {
 		}
 	}
 	for _, at := range []int64{t, t + 1, t + 7, t + 1000, t + 60_000} {
-		got := p.State.Outlook(n, at)
+		got := p.State.Outlook(ref, at)
 		switch {
 		case can(at) != (got.Ready > 0):
 			return fmt.Errorf("queue %s: at T+%d something can be leased: want %v, got %+v", q.name, at-t, can(at), got)

@@ -81,11 +81,12 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 	if leasable := m.Leasable(name); int64(s.Ready(n)) != leasable && !m.queue(name).keyed() {
 		fail("ready: want %d, got %d", leasable, s.Ready(n))
 	}
-	errs = append(errs, p.compareOutlook(name, n))
-	paused, limited := s.Throttled(n)
-	if o := want.Options; paused != o.Paused || limited != (o.MaxInFlight > 0 || o.RateMilli > 0 || m.queue(name).keyed() || o.Overflow == fsm.OverflowDropOldest) || s.QueueOrdering(n) != o.Ordering ||
+	ref := s.Lookup([]byte(name))
+	errs = append(errs, p.compareOutlook(name, ref))
+	paused, limited := s.Throttled(ref)
+	if o := want.Options; paused != o.Paused || limited != (o.MaxInFlight > 0 || o.RateMilli > 0 || m.queue(name).keyed() || o.Overflow == fsm.OverflowDropOldest) || s.QueueOrdering(ref) != o.Ordering ||
 		s.Ordered([]byte(name)) != (o.Ordering != fsm.OrderUnordered) {
-		fail("paused %v, limited %v, ordering %d, ordered %v, with %+v", paused, limited, s.QueueOrdering(n), s.Ordered([]byte(name)), o)
+		fail("paused %v, limited %v, ordering %d, ordered %v, with %+v", paused, limited, s.QueueOrdering(ref), s.Ordered([]byte(name)), o)
 	}
 	for _, state := range []fsm.MessageState{fsm.StateReady, fsm.StateScheduled, fsm.StateRetrying, fsm.StateLeased} {
 		list := p.peekAll(n, state)

@@ -73,14 +73,14 @@ func rateFaults(rateMilli, burst int64, rateField, burstField fsm.Field) []fault
 }
 
 // compareOutlook compares what a queue can give at T and later, if nothing but time comes between.
-func (p *Pair) compareOutlook(name string, n uint32) error {
+func (p *Pair) compareOutlook(name string, ref fsm.QueueRef) error {
 	q, t := p.Model.queue(name), p.Model.t
 	if q.keyed() {
-		return p.compareKeyedOutlook(q, n)
+		return p.compareKeyedOutlook(q, ref)
 	}
 	b := q.rate()
 	for _, at := range []int64{t, t + 1, t + 7, t + 1000, t + 60_000} {
-		got := p.State.Outlook(n, at)
+		got := p.State.Outlook(ref, at)
 		tokens, waiting := b.tokens(q.tat, at), q.servable()
 		if want := min(q.slots(), waiting, tokens); got.Ready != want {
 			return fmt.Errorf("queue %s: ready at T+%d: want %d, got %+v", name, at-t, want, got)
