@@ -47,7 +47,15 @@ func TestEachSorted(t *testing.T) {
 				t.Errorf("%d records, %s: %d seen, though the second was to be the last", n, name, seen)
 			}
 		}
-		check("all at once", func(f func(*dedupKey) bool) { eachSorted(v, keep, key, f) })
+		var every []int32 // each record a run of its own
+		v.Each(func(slot int32, d *dedupKey) bool {
+			if keep(d) {
+				every = append(every, slot)
+			}
+			return true
+		})
+		check("runs of one", func(f func(*dedupKey) bool) { eachMerged(v, keep, key, f, every) })
+		check("runs as they are", func(f func(*dedupKey) bool) { eachSorted(v, keep, key, f) })
 		for _, together := range []int{1, 7, 500, 100_000} {
 			check("in parts", func(f func(*dedupKey) bool) { eachInParts(v, keep, key, f, kept, together) })
 		}
@@ -69,5 +77,59 @@ func TestEachSorted(t *testing.T) {
 			}
 		}
 		v.Release()
+	}
+}
+
+// What a long queue's table is like: in order, with holes of whole pages, and slots here and there that have been used again.
+func TestEachSortedReused(t *testing.T) {
+	const n = 50_000
+	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test's order
+	var p table.Pages[dedupKey]
+	live, next := map[int32]uint64{}, uint64(0)
+	put := func() int32 {
+		slot := p.Alloc()
+		next++
+		*p.Mut(slot) = dedupKey{id: ID{Lo: next}}
+		live[slot] = next
+		return slot
+	}
+	var slots []int32
+	for range n {
+		slots = append(slots, put())
+	}
+	free := func(i int) {
+		if live[slots[i]] == uint64(i+1) {
+			p.Free(slots[i])
+			delete(live, slots[i])
+		}
+	}
+	for range 5 {
+		for range 300 {
+			free(rng.IntN(n))
+		}
+		for range 200 {
+			put()
+		}
+	}
+	for i := 10_000; i < 25_000; i++ {
+		free(i)
+	}
+	v := p.View()
+	defer v.Release()
+	var last ID
+	seen, turns := 0, 0
+	eachSorted(v, func(d *dedupKey) bool { return !d.id.IsZero() }, func(d *dedupKey) ID { return d.id }, func(d *dedupKey) bool {
+		if last.Compare(d.id) >= 0 {
+			t.Fatalf("%v after %v", d.id, last)
+		}
+		if last.Lo <= n && d.id.Lo > n {
+			turns++
+		}
+		last = d.id
+		seen++
+		return true
+	})
+	if seen != len(live) || turns != 1 || last.Lo != next {
+		t.Errorf("%d of %d seen, up to %v of %d", seen, len(live), last, next)
 	}
 }

@@ -183,6 +183,14 @@ func (v *View[T]) Get(i int32) *T { return &v.pages[uint32(i)>>recordShift][i&re
 // Top is one past the highest slot that the view may hold.
 func (v *View[T]) Top() int32 { return v.top }
 
+// Next is the first slot from i on whose page was there, Top if there is none.
+func (v *View[T]) Next(i int32) int32 {
+	for i < v.top && v.pages[uint32(i)>>recordShift] == nil {
+		i = (i>>recordShift + 1) << recordShift
+	}
+	return min(i, v.top)
+}
+
 // Each calls f for every slot in order until it returns false, but for pages that were not there. A slot that was free
 // holds the zero record: what tells a live one is the caller's to know.
 func (v *View[T]) Each(f func(i int32, r *T) bool) {
