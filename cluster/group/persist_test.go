@@ -73,7 +73,10 @@ func TestSnapshotsApart(t *testing.T) {
 // The log between two snapshots grows with the state.
 func TestSnapshotDue(t *testing.T) {
 	g := &Group{limits: Limits{SnapshotBytes: 100, SnapshotEntries: 10}}
-	for _, c := range []struct{ size, want, entries int64 }{{0, 100, 10}, {200, 100, 10}, {202, 101, 10}, {600, 300, 30}} {
+	for _, c := range []struct{ size, want, entries int64 }{
+		{0, 100, 10}, {100, 100, 10}, {101, 101, 10}, {600, 600, 60}, {1 << 30, 1 << 30, (1 << 30) / 100 * 10},
+		{3 << 29, 1 << 30, (1 << 30) / 100 * 10}, {1 << 31, 1 << 30, (1 << 30) / 100 * 10}, {3 << 30, 3 << 29, (3 << 29) / 100 * 10},
+	} {
 		g.snapshotSize.Store(c.size)
 		if got := g.snapshotDue(); got != c.want {
 			t.Errorf("after a snapshot of %d bytes: due at %d, want %d", c.size, got, c.want)

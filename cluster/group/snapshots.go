@@ -14,20 +14,21 @@ const (
 	trailingMost  = 1 << 20
 )
 
-// snapshotShare is how much smaller than the last snapshot the log may be when the next is due. With a fixed size of log between
-// them, ten million messages would be written twenty times for each byte that is new.
-const snapshotShare = 2
+// snapshotEven is up to how many bytes of log there may be as much of it as the last snapshot has, when the next is due, and half as
+// much of a larger one.
+const snapshotEven = 1 << 30
 
 // snapshotApart is in how many parts that growth is divided: each member before this one, three at most, takes one off, so that not
 // all are at it at once. Meanwhile a node copies each record that changes and its disk is busy, and the others commit.
 const snapshotApart = 8
 
-// snapshotDue is by how many bytes the log is to grow before a snapshot is taken: Limits.SnapshotBytes, or half of a large state's,
-// so that what is written for snapshots is never more than twice what is written for entries. A message costs 0.4 µs of CPU in each
-// snapshot on each node: with a quarter the cost of an enqueue would grow by half from a thousand to ten million queued, and as much
-// again as the state is would take a minute to read at a start.
+// snapshotDue is by how many bytes the log is to grow before a snapshot is taken: Limits.SnapshotBytes, or where the last one was
+// larger as much as that, so that each byte of an entry costs one of a snapshot, however much is queued. With a fixed size of log
+// between them ten million messages would be written twenty times for each byte that is new. Above snapshotEven the log, which a start
+// reads whole, grows more slowly: half of the snapshot, and each byte costs two.
 func (g *Group) snapshotDue() int64 {
-	return max(g.limits.SnapshotBytes, g.snapshotSize.Load()/snapshotShare)
+	last := g.snapshotSize.Load()
+	return max(g.limits.SnapshotBytes, min(last, snapshotEven), last/2)
 }
 
 // snapshotsApart is snapshotDue for a member with so many before it.

@@ -38,7 +38,7 @@ func TestSnapshotRestartAndInstall(t *testing.T) {
 		c.start(away)
 		c.until(10*time.Second, "caught up by an install", func() bool { return away.g.Status().Applied >= l.g.Status().Applied })
 		c.agree()
-		write(220) // half as much again as there is
+		write(420) // as much again as there is
 		// What an install has passed over was never in this node's log: it must not make the log's trail longer.
 		first, err = away.g.cache.FirstIndex()
 		check(t, err)
@@ -58,8 +58,8 @@ func TestSnapshotRestartAndInstall(t *testing.T) {
 			}
 			return true
 		})
-		if got := l.stats("q").Ready; got != 1441 {
-			t.Errorf("%d messages, want 1441", got)
+		if got := l.stats("q").Ready; got != 1841 {
+			t.Errorf("%d messages, want 1841", got)
 		}
 		for _, nd := range c.nodes { // one has written snapshots, one got them, one began with its own
 			if n := nd.g.snapshotSize.Load(); n < 400*4000 {

@@ -50,8 +50,8 @@
 //
 // # Bounds
 //
-// A group takes a snapshot when 128 MiB or 250,000 entries have been applied since the last (of a state whose snapshot is larger
-// than 512 MiB: a quarter of that), and about 64 MiB of entries stay behind it. A log of 64 KiB entries so takes at most
+// A group takes a snapshot when 128 MiB or 250,000 entries have been applied since the last (of a state whose snapshot is larger:
+// as much as that, and above 1 GiB half of it), and about 64 MiB of entries stay behind it. A log of 64 KiB entries so takes at most
 // 192 MiB and what arrives while a snapshot is written, and on top of it
 //
 //	wal    three segments: one that is nearly all compacted, one that is nearly empty, one that is ready
