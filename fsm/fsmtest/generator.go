@@ -288,6 +288,10 @@ func (g *Generator) op() fsm.Op {
 
 // freshOp draws a new operation; requested says that it carries a request id.
 func (g *Generator) freshOp() (op fsm.Op, requested bool) {
+	if g.crowd && g.live() > crowdMost {
+		o := &fsm.PurgeQueue{Request: g.request(1, false), Name: []byte(g.fullest())}
+		return o, !o.Request.Session.IsZero()
+	}
 	if op, requested, ok := g.cornerOp(); ok {
 		return op, requested
 	}
@@ -401,6 +405,21 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 		return &fsm.Checkpoint{Nonce: g.rng.Uint64()}, false
 	}
 	return &fsm.Bootstrap{Cluster: [16]byte{9}, Epoch: 9}, false
+}
+
+// crowdMost is how many live messages a crowd has before its fullest queue is purged: half as much again as one entry moves. The model
+// looks at each of them at each step, so that without a bound a long run would never end.
+const crowdMost = 1536
+
+// fullest is the queue with the most live messages.
+func (g *Generator) fullest() (name string) {
+	most := -1
+	for _, q := range g.model.queues {
+		if n := len(q.messages); n > most || n == most && q.name < name {
+			most, name = n, q.name
+		}
+	}
+	return name
 }
 
 // live counts the live messages.

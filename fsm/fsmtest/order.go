@@ -63,13 +63,14 @@ func (m *Model) seeOrder(q *queue, served *message) {
 	if q.options.Ordering == fsm.OrderUnordered {
 		return
 	}
+	heads := q.lanes()
 	for _, x := range q.messages {
 		if x.state != fsm.StateReady || x == served {
 			continue
 		}
 		if q.options.Ordering == fsm.OrderFIFO {
 			m.sometimes("order: a fifo message waits")
-		} else if x.key != "" && q.lanes()[x.key] != x {
+		} else if x.key != "" && heads[x.key] != x {
 			m.sometimes("order: a keyed message waits")
 		}
 	}
