@@ -21,6 +21,7 @@ type area struct {
 // areas in the order in which they are asked: the first that knows a stack has it.
 var areas = []area{
 	{"garbage collection", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.(*mheap).reclaim", "runtime.deductSweepCredit"}},
+	{"snapshots", []string{"raft.(*Raft).runSnapshots"}},
 	{"log: sync of the disk", []string{"syscall.Fsync", "syscall.Fdatasync", "unix.Fdatasync", "bbolt.fdatasync", "(*File).Sync", "internal/poll.(*FD).Fsync"}},
 	{"log: write", []string{"internal/poll.(*FD).Pwrite", "bbolt.(*Tx).write", "bbolt.(*Tx).Commit"}},
 	{"log: all else of the store", []string{"cluster/store.", "raft-boltdb", "bbolt.", "raft-wal", "cluster/group.(*Ahead)", "cluster/group.(*LogCache)"}},
