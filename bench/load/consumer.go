@@ -87,6 +87,34 @@ func startAll(ctx context.Context, cs []*consumer) error {
 	return each(len(cs), func(i int) error { return cs[i].start(ctx) })
 }
 
+// startConsumers opens the consumers and starts them.
+func (r *run) startConsumers(ctx context.Context) ([]*consumer, error) {
+	cs, err := r.openConsumers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := startAll(ctx, cs); err != nil {
+		closeConsumers(cs)
+		return nil, err
+	}
+	return cs, nil
+}
+
+// openBoth opens the producers, and the consumers, which it starts; closing closes all.
+func (r *run) openBoth(ctx context.Context) (ps []*producer, cs []*consumer, closing func(), err error) {
+	if ps, err = r.openProducers(ctx); err != nil {
+		return nil, nil, nil, err
+	}
+	if cs, err = r.startConsumers(ctx); err != nil {
+		closeProducers(ps)
+		return nil, nil, nil, err
+	}
+	return ps, cs, func() {
+		closeConsumers(cs)
+		closeProducers(ps)
+	}, nil
+}
+
 // stopAll ends the subscriptions. What is out stays with the consumers, to be acknowledged.
 func stopAll(cs []*consumer) {
 	var wg sync.WaitGroup

@@ -46,16 +46,11 @@ func (r *run) delayed(ctx context.Context) (*Result, error) {
 	}
 
 	rss := cfg.rss()
-	cs, err := r.openConsumers(ctx) // from the start: what comes early is to be seen
+	cs, err := r.startConsumers(ctx) // from the start: what comes early is to be seen
 	if err != nil {
 		return nil, err
 	}
 	defer closeConsumers(cs)
-	for _, c := range cs {
-		if err := c.start(ctx); err != nil {
-			return nil, err
-		}
-	}
 	if err := r.preload(ctx, cfg.Count); err != nil {
 		return nil, err
 	}

@@ -47,21 +47,11 @@ func (r *run) fair(ctx context.Context) (*Result, error) {
 		}
 		now.Load().record(kind, at.Sub(r.origin)-due)
 	}
-	ps, err := r.openProducers(ctx)
+	ps, _, closing, err := r.openBoth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer closeProducers(ps)
-	cs, err := r.openConsumers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer closeConsumers(cs)
-	for _, c := range cs {
-		if err := c.start(ctx); err != nil {
-			return nil, err
-		}
-	}
+	defer closing()
 	polite := func(i int) int { return i % (cfg.Tenants - cfg.Flood) }
 	rude := func(i int) int { return cfg.Tenants - cfg.Flood + i%cfg.Flood }
 	few := (len(ps) + 1) / 2 // the others are for the flood, so that it holds nobody up before the broker

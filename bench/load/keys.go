@@ -198,23 +198,13 @@ func (s *side) holder(admin Conn) *consumer {
 
 // turn puts load on the queue for the measured time and leaves it as it is, with nothing out but what holds stuck keys.
 func (s *side) turn(ctx context.Context) (*Result, error) {
-	ps, err := s.openProducers(ctx)
+	ps, cs, closing, err := s.openBoth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer closeProducers(ps)
-	cs, err := s.openConsumers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer closeConsumers(cs)
+	defer closing()
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
-	for _, c := range cs {
-		if err := c.start(ctx); err != nil {
-			return nil, err
-		}
-	}
 	s.phase.Store(phaseWarm)
 	done := sendAll(sending, ps)
 	res, err := s.measure(ctx)
@@ -231,16 +221,11 @@ func (s *side) turn(ctx context.Context) (*Result, error) {
 // finish lets the stuck keys go and receives all that is left.
 func (s *side) finish(ctx context.Context, admin Conn) error {
 	defer s.progress("drain")()
-	cs, err := s.openConsumers(ctx)
+	cs, err := s.startConsumers(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeConsumers(cs)
-	for _, c := range cs {
-		if err := c.start(ctx); err != nil {
-			return err
-		}
-	}
 	c, most := s.holder(admin), int64(s.cfg.Outstanding)
 	for _, h := range s.held {
 		t := newTaken()

@@ -70,21 +70,11 @@ func (r *run) priorities(ctx context.Context) (*Result, error) {
 			c.places = append(c.places, placed{enqueued: e, leased: l, priority: uint8(d.Priority)})
 		}
 	}
-	ps, err := r.openProducers(ctx)
+	ps, cs, closing, err := r.openBoth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer closeProducers(ps)
-	cs, err := r.openConsumers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer closeConsumers(cs)
-	for _, c := range cs {
-		if err := c.start(ctx); err != nil {
-			return nil, err
-		}
-	}
+	defer closing()
 	tag := func(i int) int { return i * 7 % levels } // every ten messages all of them, neighbours apart
 	if err := r.stage(ctx, ps, warm, cfg.WarmUp, tag); err != nil {
 		return nil, err

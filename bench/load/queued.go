@@ -86,14 +86,11 @@ func (r *run) queued(ctx context.Context, admin Conn) (*Result, error) {
 
 // empty receives and acknowledges all there is.
 func (r *run) empty(ctx context.Context) error {
-	cs, err := r.openConsumers(ctx)
+	cs, err := r.startConsumers(ctx)
 	if err != nil {
 		return err
 	}
 	defer closeConsumers(cs)
-	if err := startAll(ctx, cs); err != nil {
-		return err
-	}
 	defer r.progress("drain")()
 	return r.await(ctx, r.drained, true)
 }
@@ -107,19 +104,11 @@ func (r *run) besideQueued(ctx context.Context, admin Conn, q *QueuedResult) (*R
 		return nil, fmt.Errorf("create queue %s: %w", cfg.Queue, err)
 	}
 	defer s.dropQueue(ctx, admin)
-	ps, err := s.openProducers(ctx)
+	ps, _, closing, err := s.openBoth(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer closeProducers(ps)
-	cs, err := s.openConsumers(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer closeConsumers(cs)
-	if err := startAll(ctx, cs); err != nil {
-		return nil, err
-	}
+	defer closing()
 	sending, stop := context.WithCancel(ctx)
 	defer stop()
 	done := sendAll(sending, ps)
