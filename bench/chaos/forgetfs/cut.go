@@ -17,9 +17,10 @@ const (
 	Some             // a random part of them is: pieces of writes, lengths of files, entries of directories, each for itself
 	Torn             // all are from a random moment on, and half of what was written at that moment
 	Late             // none is: whatever was written has reached the disk
+	Kept             // none is, and none is durable either: the users are killed, and the power stays
 )
 
-func (m Mode) String() string { return [...]string{"all", "some", "torn", "late"}[m] }
+func (m Mode) String() string { return [...]string{"all", "some", "torn", "late", "kept"}[m] }
 
 // Cut is how the power goes. The same cut of the same changes leaves the same disk.
 type Cut struct {
@@ -29,7 +30,7 @@ type Cut struct {
 }
 
 func (c Cut) String() string {
-	return fmt.Sprintf("%s dropped (seed %d, pieces of %d)", c.Mode, c.Seed, c.piece())
+	return fmt.Sprintf("%s (seed %d, pieces of %d)", c.Mode, c.Seed, c.piece())
 }
 
 func (c Cut) piece() int {
@@ -98,12 +99,12 @@ func (c Cut) drop(root *inode) (l Lost) {
 // settle makes what is on the disk all that there is. What no name leads to any more is gone.
 func settle(root *inode) {
 	each(root, func(n *inode) {
-		n.pending, n.entries, n.lookups = nil, nil, 0
+		n.pending, n.entries = nil, nil
 		if n.isDir {
 			n.names = clone(n.keptNames)
 			return
 		}
-		n.kept.resize(n.kept.size) // bytes that were kept behind an end that was not
+		n.kept.end() // bytes that were kept behind an end that was not
 		n.now = n.kept.clone()
 	})
 }

@@ -26,14 +26,14 @@ func TestWhatACutMayLeave(t *testing.T) {
 	t.Logf("seed %d (repeat with -seed)", *seed)
 	rng := rand.New(rand.NewPCG(*seed, 2))
 	dropped := map[Mode]int{}
-	for round := range 600 {
+	for round := range 1000 {
 		d := New(Options{})
 		n := d.newInode(false, 0o600)
 		d.enter(d.root, entry{"f", n})
 		d.syncInode(d.root)
 		var was [][]byte // what the file was like, from the last sync on
-		for range 1 + rng.IntN(30) {
-			if len(was) > 0 && rng.IntN(12) == 0 {
+		for i := range 2 + rng.IntN(30) {
+			if i > 1 && rng.IntN(12) == 0 {
 				d.syncInode(n)
 				was = was[len(was)-1:]
 				continue
@@ -41,7 +41,7 @@ func TestWhatACutMayLeave(t *testing.T) {
 			var c change
 			switch at := rng.Int64N(5 * blockSize); rng.IntN(8) {
 			case 0:
-				c = change{cut: true, size: at}
+				c = n.now.truncate(at)
 			case 1:
 				c = change{size: at} // allocate
 			default:
@@ -58,6 +58,14 @@ func TestWhatACutMayLeave(t *testing.T) {
 				was = append(was, nil)
 			}
 			was = append(was, content(&n.now))
+		}
+		if rng.IntN(4) == 0 {
+			if _, err := d.Cut(Cut{Mode: Kept}); err != nil {
+				t.Fatal(err)
+			}
+			if !bytes.Equal(content(&d.root.names["f"].now), was[len(was)-1]) {
+				t.Fatalf("round %d: a kill has changed what is seen", round)
+			}
 		}
 		cut := Draw(rng, All, Some, Some, Torn, Torn, Late)
 		l, err := d.Cut(cut)

@@ -78,6 +78,7 @@ func (d *Disk) newInode(dir bool, mode uint32) *inode {
 }
 
 func (d *Disk) reset() {
+	each(d.root, func(n *inode) { n.lookups = 0 })
 	d.nodes, d.listings = map[uint64]*inode{d.root.id: d.root}, map[uint64][]listed{}
 }
 
@@ -166,8 +167,11 @@ func (d *Disk) Cut(c Cut, users ...User) (Lost, error) {
 		}
 	}
 	d.mu.Lock()
-	l := c.drop(d.root)
-	settle(d.root)
+	var l Lost
+	if c.Mode != Kept {
+		l = c.drop(d.root)
+		settle(d.root)
+	}
 	d.reset()
 	d.state = on
 	d.count()
@@ -197,6 +201,8 @@ func (d *Disk) do(op Op, n *inode, what string, f func() syscall.Errno) syscall.
 			n.pending, n.entries = nil, nil
 		}
 		return t.Err
+	case Lie:
+		return 0
 	case Stall:
 		d.mu.Unlock()
 		timer := time.NewTimer(t.For)

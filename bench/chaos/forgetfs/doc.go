@@ -25,14 +25,15 @@
 //	Some    a random part of it, in pieces of 512 or 4096 bytes, lengths, and changes of directories, each for itself. A sector is
 //	        then as it was at some moment since the last sync, never a mixture of two: a cache writes it whole
 //	Torn    everything from a random moment on, of all files and directories; of the write at that moment half is there
-//	Late    nothing
+//	Late    nothing, and everything is durable
+//	Kept    nothing, and what was not durable is not yet: a kill. What the next process finds may still get lost
 //
 // A cut is a mode, a seed and a piece: the same cut of the same changes leaves the same disk.
 //
 // # Traps
 //
 // A Trap strikes at the n-th call of some sorts, counted here, where all calls of all threads come by one after the other: the power goes
-// before or after it, it and all after it fail (EIO, ENOSPC), or it stalls. After a sync that failed what it should have written is
+// before or after it, it and all after it fail (EIO, ENOSPC) or do nothing and succeed, or it stalls. After a sync that failed what it should have written is
 // lost for good, though programs still see it: a later sync that succeeds does not write it again, as with Linux's page cache.
 //
 // # Rules for who uses it

@@ -48,25 +48,18 @@ func (m *image) put(at int64, b *block) {
 	m.blocks[at] = b
 }
 
-// resize makes the file n bytes long and everything behind them zeros.
-func (m *image) resize(n int64) {
-	for at := range m.blocks {
-		if at*blockSize >= n {
-			delete(m.blocks, at)
-		}
+// end makes everything behind the file's end zeros.
+func (m *image) end() {
+	m.shorten(m.size)
+	if c := m.truncate(m.size); len(c.blocks) > 0 {
+		m.put(c.first, c.blocks[0])
 	}
-	if b := m.blocks[n/blockSize]; b != nil {
-		short := *b
-		clear(short[n%blockSize:])
-		m.blocks[n/blockSize] = &short
-	}
-	m.size = n
 }
 
 // change is one call that changed a file's content.
 type change struct {
 	seq    uint64
-	cut    bool     // what was behind size is gone
+	cut    bool     // blocks behind size are gone
 	size   int64    // how long it is afterwards
 	first  int64    // which block blocks begin with
 	blocks []*block // whole blocks as they were after the call: a cache holds no less, and writes no less
@@ -88,10 +81,30 @@ func (m *image) write(p []byte, off int64) change {
 	return c
 }
 
+// truncate makes the change that setting the length is.
+func (m *image) truncate(n int64) change {
+	c := change{cut: true, size: n, first: n / blockSize}
+	if old := m.blocks[c.first]; old != nil && n%blockSize > 0 {
+		short := *old
+		clear(short[n%blockSize:])
+		c.blocks = []*block{&short}
+	}
+	return c
+}
+
+// shorten drops the blocks that are behind n bytes.
+func (m *image) shorten(n int64) {
+	for at := range m.blocks {
+		if at*blockSize >= n {
+			delete(m.blocks, at)
+		}
+	}
+}
+
 // apply makes a change.
 func (m *image) apply(c change) {
 	if c.cut {
-		m.resize(c.size)
+		m.shorten(c.size)
 	}
 	for i, b := range c.blocks {
 		m.put(c.first+int64(i), b)
@@ -102,11 +115,11 @@ func (m *image) apply(c change) {
 // applySome makes as much of a change as is kept: pieces of so many bytes, and the length.
 func (m *image) applySome(c change, piece int, keep func() bool) (dropped int) {
 	if c.cut {
-		if !keep() {
-			return 1
+		if keep() {
+			m.shorten(c.size)
+		} else {
+			dropped++
 		}
-		m.resize(c.size)
-		return 0
 	}
 	for i, b := range c.blocks {
 		at := c.first + int64(i)

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -32,7 +33,9 @@ type mount struct {
 }
 
 // Available says why disks cannot be served here, nil if they can be: it takes /dev/fuse, and the right to mount.
-func Available() error {
+func Available() error { return available() }
+
+var available = sync.OnceValue(func() error {
 	f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("no FUSE: %w", err)
@@ -47,7 +50,7 @@ func Available() error {
 		return fmt.Errorf("no right to mount: %w", err)
 	}
 	return unix.Unmount(dir, 0)
-}
+})
 
 // Mount serves the disk at an empty directory. This process must not touch what is in it as long as it is served: it would wait for itself.
 //

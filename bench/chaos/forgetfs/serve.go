@@ -104,7 +104,7 @@ func (s *server) SetAttr(_ <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOu
 		return fuse.Status(s.d.read(set(func(*inode) syscall.Errno { return 0 })))
 	}
 	return s.do(Truncate, in.NodeId, fmt.Sprintf(" to %d", size), set(func(n *inode) syscall.Errno {
-		return s.d.change(n, change{cut: true, size: int64(size)})
+		return s.d.change(n, n.now.truncate(int64(size)))
 	}))
 }
 

@@ -46,6 +46,7 @@ const (
 	CutAfter         // hold the disk after it, and before it returns
 	Fail             // this call and all of its sort after it fail with Err. What a sync that failed should have written is lost for good
 	Stall            // the call takes effect after a while
+	Lie              // this call and all of its sort after it do nothing and succeed: of syncs, a disk, or a program, that does not sync
 )
 
 // Trap is what happens at the Nth call from now on, from 1, of those in On.
@@ -118,7 +119,7 @@ func (d *Disk) spring(op Op, n *inode, what string) (Action, *trap) {
 		if o != op {
 			continue
 		}
-		if t.seen++; t.seen < t.N || t.seen > t.N && t.Do != Fail {
+		if t.seen++; t.seen < t.N || t.seen > t.N && t.Do != Fail && t.Do != Lie {
 			break
 		}
 		if t.seen == t.N {
