@@ -42,12 +42,21 @@ func (k Kind) create(path string, id UUID, segment uint64) (engine, error) {
 	return openBolt(path)
 }
 
-// open opens the log of a node, whose entries end at last at least. It is checked first.
+// open opens the log of a node, whose entries end at last at least. It is checked first, and what a process that was killed has
+// written and not synced is made durable before anybody is told of it.
 func (k Kind) open(path string, id UUID, segment, last uint64) (engine, error) {
 	if k == WAL {
 		return openWAL(path, id, segment, last)
 	}
 	if err := checkBolt(path); err != nil {
+		return nil, err
+	}
+	// bbolt writes to pages that only the meta page before its newest needs.
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return nil, err
 	}
 	return openBolt(path)

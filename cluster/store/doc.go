@@ -6,7 +6,8 @@
 //	  raft.wal/          the log, where the node's log store is "wal": segments, and the list of them with the stable values
 //	  raft.db            the log, where it is "bolt": one bbolt file with entries and stable values
 //	  raft.tail          where the log ends at least, how often stable values were written at least
-//	  snapshots/ID/      meta.json as raft has it, and state.bin with a header and a footer; ID.tmp until all of it is durable
+//	  snapshots/ID/      meta.json as raft has it, and state.bin with a header and a footer; ID.tmp until all of it is durable, and
+//	                     again before any of it goes
 //
 // Invariants
 //
@@ -18,6 +19,9 @@
 //     back from an older copy stops the start.
 //   - A log is read whole before the library that wrote it opens it, and nothing of it is changed before it was found whole:
 //     then a batch that a power cut has torn is wiped, which was never acknowledged.
+//   - A name is durable before another file vouches for it: a segment's before the list has it, a snapshot's before the log is compacted,
+//     the data directory's own before there is anything in it. Which of two names one sync of a folder makes durable first is
+//     the file system's choice.
 //   - There is one log, of the kind that identity.json names. Another one beside it is what a conversion has left, and goes
 //     at the next start.
 //

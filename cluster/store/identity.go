@@ -126,7 +126,7 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	if st, err := os.Lstat(path); err == nil && st.Mode()&os.ModeSymlink != 0 {
 		return nil, fmt.Errorf("data directory %s is a symbolic link: name the directory itself", path)
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	if err := makeDirs(path); err != nil {
 		return nil, fmt.Errorf("data directory: %w", err)
 	}
 	st, err := os.Stat(path)
@@ -168,6 +168,10 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 				return nil, &DamageError{File: filepath.Join(path, identityFile), What: fmt.Sprintf("it is missing beside %s", f)}
 			}
 		}
+		// A start that made the directory may have been killed before its name was durable.
+		if err := syncDir(filepath.Dir(filepath.Clean(path))); err != nil {
+			return nil, fmt.Errorf("data directory: %w", err)
+		}
 		if err := d.Save(Identity{Format: Format, UUID: NewUUID(), Label: label}); err != nil {
 			return nil, err
 		}
@@ -179,6 +183,22 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 		return nil, fmt.Errorf("%w: data directory %s, node %s (%s) of cluster %s; empty the directory and start it again, and it joins as a new member", ErrRemoved, path, d.id.Label, d.id.UUID, d.id.Cluster)
 	}
 	return d, nil
+}
+
+// makeDirs makes a directory, and those above it that are missing, each with a durable name before there is anything in it: a power
+// cut could take it away else, with whatever was synced in it.
+func makeDirs(path string) error {
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(path)
+	if err := makeDirs(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return syncDir(above)
 }
 
 func readIdentity(path string) (Identity, error) {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,11 +21,16 @@ import (
 const (
 	writerDir   = "QUORATE_TEST_WRITER"       // data directory of a writer process
 	writerLimit = "QUORATE_TEST_WRITER_LIMIT" // largest file it may write
+	writerKind  = "QUORATE_TEST_WRITER_KIND"  // sort of log that it makes where there is none
+	readerDir   = "QUORATE_TEST_READER"       // data directory of a reader process
 )
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(writerDir); dir != "" {
 		os.Exit(writer(dir))
+	}
+	if dir := os.Getenv(readerDir); dir != "" {
+		os.Exit(reader(dir))
 	}
 	if dir := os.Getenv(converterDir); dir != "" {
 		os.Exit(converter(dir))
@@ -32,8 +38,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// writer opens a data directory and does what raft does until it is killed or fails, and says on its output what it was
-// told is durable.
+// writer opens a data directory, or makes it that of a member, and does what raft does until it is killed or fails, and says on its
+// output what it was told is durable.
 func writer(dir string) int {
 	fail := func(err error) int {
 		fmt.Println("failed:", err)
@@ -55,9 +61,19 @@ func writer(dir string) int {
 	failed := make(chan error, 1)
 	h := NewHalt(func(err error) { failed <- err })
 	h.Arm()
-	disk, err := OpenDisk(d, h, LogOptions{segment: testSegment})
+	snaps, err := OpenSnapshots(d, h)
 	if err != nil {
 		return fail(err)
+	}
+	disk, err := OpenDisk(d, h, LogOptions{Kind: Kind(os.Getenv(writerKind)), Floor: snaps.Newest, segment: testSegment})
+	if err != nil {
+		return fail(err)
+	}
+	if id := d.Identity(); id.Cluster.IsZero() {
+		id.Cluster = UUID{1, 2, 3}
+		if err := d.Save(id); err != nil {
+			return fail(err)
+		}
 	}
 	go func() {
 		out := bufio.NewWriter(os.Stdout)
@@ -84,7 +100,15 @@ func writer(dir string) int {
 				if last < first+50 {
 					break
 				}
-				if disk.Log.DeleteRange(first, last-40) != nil {
+				k, err := snaps.Create(raft.SnapshotVersionMax, last, term, raft.Configuration{}, 1, nil)
+				if err != nil {
+					return
+				}
+				if _, err := k.Write(stateAt(last)); err != nil || k.Close() != nil {
+					return
+				}
+				fmt.Fprintln(out, "snapshot", last)
+				if out.Flush() != nil || disk.Log.DeleteRange(first, last-40) != nil {
 					return
 				}
 				first = last - 39
@@ -103,10 +127,15 @@ func writer(dir string) int {
 	return fail(<-failed)
 }
 
+// stateAt is what the writer's snapshot at an index holds.
+func stateAt(index uint64) []byte {
+	return bytes.Repeat([]byte{byte(index)}, int(index*7919%40_000))
+}
+
 // written is what a writer said.
 type written struct {
-	last, term uint64
-	failed     string
+	last, term, snapshot uint64
+	failed               string
 }
 
 func (w *written) hear(line string) {
@@ -119,6 +148,8 @@ func (w *written) hear(line string) {
 		w.last = n - 1
 	case "term":
 		w.term = n
+	case "snapshot":
+		w.snapshot = n
 	case "failed:":
 		w.failed = rest
 	}

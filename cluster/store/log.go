@@ -54,7 +54,7 @@ type LogOptions struct {
 
 	tail    *tail
 	slice   uint64 // indexes that one transaction of a compaction deletes, 0: pruneSlice
-	segment uint64 // WAL: bytes of a segment, 0: walSegmentBytes
+	segment uint64 // WAL: bytes of a segment, 0: walSegmentBytes()
 }
 
 // NewLog wraps inner.

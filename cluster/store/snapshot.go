@@ -67,6 +67,10 @@ func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 			}
 		}
 	}
+	// A process that was killed may have left the name of its last snapshot in the cache alone. The log is compacted by what is found.
+	if err := syncDir(dir); err != nil {
+		return nil, fmt.Errorf("snapshot directory: %w", err)
+	}
 	s := &Snapshots{halt: halt, dir: dir}
 	metas, err := s.verify()
 	if err != nil {

@@ -84,7 +84,8 @@ func (k *snapSink) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close makes the snapshot durable: files, directory and the directory above it. What is older than the newest few goes.
+// Close makes the snapshot durable: files, directory and the directory above it. What is older than the newest few
+// goes with the same sync.
 func (k *snapSink) Close() error {
 	if k.closed {
 		return nil
@@ -121,15 +122,23 @@ func (k *snapSink) finish() error {
 	if err := os.Rename(k.dir+unfinished, k.dir); err != nil {
 		return err
 	}
-	if err := syncDir(k.s.dir); err != nil {
-		return err
-	}
 	metas, err := k.s.verify()
 	if err != nil {
 		return err
 	}
-	for _, m := range metas[min(len(metas), keepSnapshots):] {
-		if err := os.RemoveAll(filepath.Join(k.s.dir, m.ID)); err != nil {
+	// What is too old loses its name first, durably: wherever the process or the machine ends, nothing is left that is called a
+	// snapshot and has lost a file.
+	old := metas[min(len(metas), keepSnapshots):]
+	for _, m := range old {
+		if err := os.Rename(filepath.Join(k.s.dir, m.ID), filepath.Join(k.s.dir, m.ID+unfinished)); err != nil {
+			return err
+		}
+	}
+	if err := syncDir(k.s.dir); err != nil {
+		return err
+	}
+	for _, m := range old {
+		if err := os.RemoveAll(filepath.Join(k.s.dir, m.ID+unfinished)); err != nil {
 			return err
 		}
 	}

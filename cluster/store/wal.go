@@ -24,9 +24,9 @@ import (
 const (
 	// WALDir is the folder of a log of kind WAL.
 	WALDir = "raft.wal"
-	// walSegmentBytes is about how large a segment's file becomes. It is taken from the disk when the segment is begun, and
+	// segmentBytes is about how large a segment's file becomes. It is taken from the disk when the segment is begun, and
 	// given back when all its entries are compacted away: a smaller one is given back sooner, and begun more often.
-	walSegmentBytes = 64 << 20
+	segmentBytes = 64 << 20
 	// walAppendBytes bounds what is encoded and written at once; one entry may be larger.
 	walAppendBytes = 8 << 20
 	// walEntryMost is the largest entry that a segment takes.
@@ -111,7 +111,7 @@ func walCodec(id UUID) uint64 {
 
 func newWALStore(dir string, id UUID, limit uint64) *walStore {
 	if limit == 0 {
-		limit = walSegmentBytes
+		limit = walSegmentBytes()
 	}
 	return &walStore{dir: dir, codec: walCodec(id), limit: limit, filer: segment.NewFiler(dir, walFiles{}), nextID: 1, meta: walMeta{Node: id, NextID: 1, Stable: map[string][]byte{}}}
 }
@@ -358,7 +358,11 @@ func (w *walStore) grow(base uint64) (*walSegment, error) {
 		return nil, errors.Join(err, s.tail.Close())
 	}
 	if !ahead {
-		// The file, and its name, are on disk before the list names it: the list's own sync of the folder comes last.
+		// The file's name is on disk before the list names it. One sync of the folder for both would leave it to the file system
+		// which of the two it keeps.
+		if err := syncDir(w.dir); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
 		w.metaMu.Lock()
 		defer w.metaMu.Unlock()
 		if err := w.commit(w.list(append(slices.Clip(w.segments), s), 0)); err != nil {

@@ -156,6 +156,10 @@ func (w *walStore) openSegment(info walSegmentInfo, found *walFrames) (_ *walSeg
 		}
 		return nil, err
 	}
+	// What a process that was killed has written may be in the cache alone, and nobody syncs it later if the segment is full.
+	if err := s.f.Sync(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
 	return s, nil
 }
 

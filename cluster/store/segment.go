@@ -1,0 +1,6 @@
+//go:build !chaos
+
+package store
+
+// walSegmentBytes is where a chaos build lets its harness have smaller segments.
+func walSegmentBytes() uint64 { return segmentBytes }
