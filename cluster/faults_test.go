@@ -163,6 +163,33 @@ func TestFounderCrashes(t *testing.T) {
 			t.Errorf("it belongs to %s", got)
 		}
 	})
+	t.Run("after raft's first term", func(t *testing.T) {
+		t.Parallel()
+		expect := 0
+		c := clustertest.Start(t, 1, clustertest.Options{Loose: true, Config: func(_ int, k *cluster.Config) { k.BootstrapExpect = expect }})
+		c.Stop(0)
+		d, err := store.OpenDir(c.Dir(0), "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := d.Identity()
+		id.Cluster, id.Founding = store.NewUUID(), true
+		if err := d.Save(id); err != nil {
+			t.Fatal(err)
+		}
+		disk, err := store.OpenDisk(d, store.NewHalt(func(error) {}), store.LogOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(disk.Stable.SetUint64([]byte("CurrentTerm"), 1), disk.Close(), d.Close()); err != nil {
+			t.Fatal(err)
+		}
+		expect = 1
+		if err := c.TryStart(0, 1); err != nil {
+			t.Fatal(err)
+		}
+		c.WaitReady()
+	})
 	t.Run("after the log was written", func(t *testing.T) {
 		t.Parallel()
 		c := clustertest.Start(t, 1, clustertest.Options{})

@@ -196,8 +196,8 @@ func (n *Node) openGroup() (*group.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.disk, err = store.OpenDisk(n.dir, n.halt, store.LogOptions{Kind: store.Kind(n.cfg.LogStore), Floor: snaps.Newest, Observer: n.meters.stored})
-	if err != nil {
+	opts := store.LogOptions{Kind: store.Kind(n.cfg.LogStore), Floor: snaps.Newest, Observer: n.meters.stored}
+	if n.disk, err = store.OpenDisk(n.dir, n.halt, opts); err != nil {
 		return nil, err
 	}
 	last, err := n.disk.Log.LastIndex()
@@ -206,8 +206,17 @@ func (n *Node) openGroup() (*group.Group, error) {
 	}
 	logged := last > 0 || snaps.Newest() > 0
 	n.hasLog.Store(logged || !n.dir.Identity().Cluster.IsZero())
+	begun := n.dir.Identity().Founding && !logged
 	if err := n.endFounding(logged); err != nil {
 		return nil, err
+	}
+	if begun { // raft may have noted its first term, and would take that for a cluster: the log is made anew
+		if err := n.disk.Close(); err != nil {
+			return nil, err
+		}
+		if n.disk, err = store.OpenDisk(n.dir, n.halt, opts); err != nil {
+			return nil, err
+		}
 	}
 	n.link, err = link.Listen(link.Config{
 		Addr: n.cfg.RaftAddr, Advertise: n.cfg.RaftAdvertise, Self: n.self, Logger: n.cfg.Logger.With("node", n.cfg.NodeID),
