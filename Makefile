@@ -10,7 +10,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build bin/demo demo cluster test lint fmt bench profile fuzz setup peers
+.PHONY: help build bin/demo demo cluster test crash lint fmt bench profile fuzz setup peers
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,10 @@ test: setup lint build ## every test that CI runs, race detector on
 	go test -race -tags chaos -run 'Seam' ./cluster ./cmd/quorate
 	go test -race -tags profile -run 'ProfileHandler' ./cmd/quorate
 	cd bench/peers && go test -race ./...
+
+crash: setup ## power cuts, the long form (about 8 minutes): nodes on disks that forget what was not synced
+	go test ./cluster/store -timeout 10m -run PowerCuts -power-cuts 300
+	go test ./bench/chaos -timeout 30m -run PowerCut -cuts 80
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }

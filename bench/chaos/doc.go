@@ -16,6 +16,15 @@
 //
 // TestHistory records everything that clients see and has it judged by the checker in bench/chaos/history.
 //
-// Tests take -seed (printed when it is drawn), -kills and -for; their defaults fit CI. They need nothing but loopback and
+// # Disks that forget
+//
+// A kill leaves what was written in the kernel's cache, so it cannot tell a node that syncs from one that does not. TestPowerCuts
+// runs each node on a disk of bench/chaos/forgetfs, which drops what was not synced when the power goes: of one node, the leader,
+// two, all; at any moment. TestPowerCutsAreNoticed is the control: where syncs do nothing, messages must be lost. The
+// nodes are of the chaos build, with snapshots every 256 KiB of log and segments of as much, so that all of what is rare happens in
+// seconds. Not tested so: conversions of the log store, backups, a disk that lies about one file only. cluster/store does the same to its
+// stores alone, which is where most of what is wrong shows first. `make crash` is the long form.
+//
+// Tests take -seed (printed when it is drawn), -kills, -cuts and more (-help); their defaults fit CI. They need nothing but loopback and
 // the processes they start.
 package chaos

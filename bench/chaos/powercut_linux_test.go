@@ -1,0 +1,257 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quorate/quorate/bench/chaos/forgetfs"
+	"github.com/quorate/quorate/bench/proc"
+	"github.com/quorate/quorate/client"
+)
+
+var cutsFlag = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes with each log store; of one node it makes three times as many")
+
+// startMost is how long a node may take to be ready after its power was cut, the election of a leader included.
+const startMost = 5 * time.Second
+
+// forgetful are nodes each of whose data directories is on a disk that forgets what was not synced. Nothing below those may be looked
+// at here: this process serves them.
+type forgetful struct {
+	*proc.Cluster
+	disks   []*forgetfs.Disk
+	slowest time.Duration // start after a cut
+}
+
+// onForgetfulDisks prepares nodes whose snapshots and segments are small, so that there are many of them; nothing is started.
+func onForgetfulDisks(t *testing.T, binary string, nodes int, args ...string) *forgetful {
+	t.Helper()
+	if err := forgetfs.Available(); err != nil {
+		t.Skipf("disks that forget cannot be served here: %v", err)
+	}
+	c, err := proc.New(proc.Config{
+		Binary: binary, Nodes: nodes, Dir: t.TempDir(), Args: args,
+		Env: []string{"QUORATE_CHAOS_SNAPSHOT_BYTES=262144", "QUORATE_CHAOS_SEGMENT_BYTES=262144"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &forgetful{Cluster: c}
+	for _, n := range c.Nodes {
+		at := n.DataDir
+		if err := os.Mkdir(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		// Below the mount: a data directory's own name can get lost too.
+		n.DataDir = filepath.Join(at, "data")
+		n.Args[slices.Index(n.Args, at)] = n.DataDir
+		d := forgetfs.New(forgetfs.Options{})
+		if err := d.Mount(at); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := errors.Join(d.Unmount(), d.Err()); err != nil {
+				t.Errorf("disk of %s: %v", n.Name, err)
+			}
+		})
+		f.disks = append(f.disks, d)
+	}
+	t.Cleanup(func() {
+		for _, d := range f.disks {
+			d.Clear()
+		}
+		c.Kill()
+		if t.Failed() {
+			for _, n := range c.Nodes {
+				b, _ := os.ReadFile(n.LogFile)
+				t.Logf("log of %s:\n%s", n.Name, tail(b, 4000))
+			}
+		}
+	})
+	return f
+}
+
+// cut cuts the power of some nodes at once.
+func (f *forgetful) cut(t *testing.T, victims []int, cuts []forgetfs.Cut) {
+	t.Helper()
+	for _, v := range victims {
+		f.disks[v].Hold()
+	}
+	var wg sync.WaitGroup
+	for i, v := range victims {
+		wg.Go(func() {
+			l, err := f.disks[v].Cut(cuts[i], &f.Nodes[v].Process)
+			if err != nil {
+				t.Errorf("cut of %s: %v", f.Nodes[v].Name, err)
+			}
+			t.Logf("  %s: %s: of %d changes that were not durable, %d pieces are gone", f.Nodes[v].Name, cuts[i], l.Changes, l.Dropped)
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+}
+
+// restart starts nodes whose power was cut.
+func (f *forgetful) restart(t *testing.T, victims []int) {
+	t.Helper()
+	began := time.Now()
+	for _, v := range victims {
+		if err := f.Nodes[v].Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, v := range victims {
+		if err := f.Nodes[v].WaitReady(within(t, 30*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.slowest = max(f.slowest, time.Since(began))
+}
+
+// Power cuts of one node, the leader, two and all at once, under load: nothing that was confirmed is lost, whatever of what was not
+// synced is gone, and the nodes start again in a few seconds. (L5, G1)
+func TestPowerCuts(t *testing.T) {
+	bin := chaosBinary(t)
+	for _, nodes := range []int{3, 1} {
+		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
+			withLogStores(t, func(t *testing.T, args ...string) {
+				left := *cutsFlag * map[int]int{3: 1, 1: 3}[nodes]
+				for round := 0; left > 0; round++ {
+					cuts := min(left, 25) // a run's ledger is read whole in the end
+					left -= cuts
+					t.Run(fmt.Sprint(round), func(t *testing.T) { powerCuts(t, bin, nodes, cuts, args...) })
+				}
+			})
+		})
+	}
+}
+
+func powerCuts(t *testing.T, bin string, nodes, cuts int, args ...string) {
+	rng := draw(t)
+	f := onForgetfulDisks(t, bin, nodes, args...)
+	if err := f.Start(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	cl := open(t, f.Addrs()...)
+	create(t, cl, "q", client.QueueOptions{MaxResultsBytes: 4 << 30})
+	l := NewLedger()
+	stop := load(t, f.Cluster, l, "q", 1, 1)
+	for i := range cuts {
+		after := l.Confirmed() + 1 + rng.IntN(300)
+		eventually(t, 30*time.Second, "enqueues are confirmed", func(context.Context) bool { return l.Confirmed() >= after })
+		victims, what := f.victims(t, rng, i)
+		if rng.IntN(2) == 0 {
+			// At a moment that the disk of one of them knows: in the middle of a batch, a snapshot, a compaction.
+			trap := forgetfs.Trap{On: forgetfs.Changes, N: 1 + rng.IntN(60), Do: forgetfs.CutBefore}
+			if rng.IntN(2) == 0 {
+				trap.Do = forgetfs.CutAfter
+			}
+			d := f.disks[victims[0]]
+			select {
+			case <-d.Set(trap):
+				what += " at " + d.Struck()
+			case <-time.After(10 * time.Second):
+				what += " (it wrote too little for a trap)"
+			}
+		}
+		t.Logf("cut %d of %s", i+1, what)
+		var how []forgetfs.Cut
+		for range victims {
+			// One that is only killed starts on what is in the cache, and may be cut soon after.
+			how = append(how, forgetfs.Draw(rng, forgetfs.All, forgetfs.Some, forgetfs.Some, forgetfs.Torn, forgetfs.Kept))
+		}
+		f.cut(t, victims, how)
+		f.restart(t, victims)
+	}
+	stop()
+	audit(t, f.Cluster, l, "q")
+	verify(t, cl, nodes)
+	t.Logf("%d cuts; the slowest start took %s", cuts, f.slowest)
+	if f.slowest > startMost {
+		t.Errorf("a start after a power cut took %s, want at most %s", f.slowest, startMost)
+	}
+}
+
+// victims picks whose power is cut.
+func (f *forgetful) victims(t *testing.T, rng *rand.Rand, i int) (victims []int, what string) {
+	t.Helper()
+	any := rng.Perm(len(f.Nodes))
+	switch {
+	case len(f.Nodes) == 1, i%4 == 3:
+		return any, "all nodes"
+	case i%4 == 0:
+		return any[:1], "one node"
+	case i%4 == 1:
+		return any[:2], "two nodes"
+	}
+	leader, err := f.Leader(within(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []int{slices.Index(f.Nodes, leader)}, "the leader"
+}
+
+// A node whose syncs do nothing loses what it has confirmed, and the ledger says so: without that the tests beside this one would
+// prove nothing.
+func TestPowerCutsAreNoticed(t *testing.T) {
+	bin := chaosBinary(t)
+	for _, nodes := range []int{1, 3} {
+		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
+			withLogStores(t, func(t *testing.T, args ...string) { powerCutsWithoutSyncs(t, bin, nodes, args...) })
+		})
+	}
+}
+
+func powerCutsWithoutSyncs(t *testing.T, bin string, nodes int, args ...string) {
+	rng := draw(t)
+	f := onForgetfulDisks(t, bin, nodes, args...)
+	if err := f.Start(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	cl := open(t, f.Addrs()...)
+	create(t, cl, "q", client.QueueOptions{MaxResultsBytes: 4 << 30})
+	var all []int
+	var how []forgetfs.Cut
+	for i, d := range f.disks {
+		d.Set(forgetfs.Trap{On: forgetfs.Syncs, N: 1, Do: forgetfs.Lie})
+		all, how = append(all, i), append(how, forgetfs.Cut{Mode: forgetfs.All, Seed: rng.Uint64()})
+	}
+	l := NewLedger()
+	for range 50 { // little enough that no snapshot is made: those would not fit what is left
+		n, b := l.body(256)
+		r, err := cl.Enqueue(within(t, 10*time.Second), "q", client.Message{Body: b})
+		l.answered(n, r, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.cut(t, all, how)
+	f.restart(t, all)
+	consumer := open(t, f.Addrs()...)
+	cctx, stop := context.WithCancel(t.Context())
+	consuming := make(chan error, 1)
+	go func() {
+		consuming <- consumer.Consume(cctx, "q", client.ConsumeOptions{Concurrency: 8, Prefetch: 64, DrainTimeout: 5 * time.Second}, l.Handle)
+	}()
+	drained(t, cl, "q")
+	stop()
+	<-consuming
+	r, err := l.Check(within(t, time.Minute), cl, "q")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("of %d that were confirmed, %d are lost", r.Confirmed, len(r.Lost))
+	if len(r.Lost) == 0 {
+		t.Error("syncs did nothing, the power was cut, and nothing is said to be lost: these tests prove nothing")
+	}
+}
