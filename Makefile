@@ -39,9 +39,9 @@ test: setup lint build ## every test that CI runs, race detector on
 	go test -race -tags profile -run 'ProfileHandler' ./cmd/quorate
 	cd bench/peers && go test -race ./...
 
-crash: setup ## power cuts, the long form (about 8 minutes): nodes on disks that forget what was not synced
-	go test ./cluster/store -timeout 10m -run PowerCuts -power-cuts 300
-	go test ./bench/chaos -timeout 30m -run PowerCut -cuts 80
+crash: setup ## power cuts and failing disks, the long form (about 9 minutes): nodes on disks that forget what was not synced
+	go test ./cluster/store -timeout 10m -run PowerCuts -power-cuts 160
+	go test ./bench/chaos -timeout 30m -run "PowerCut|FailingDisk|StalledDisk" -cuts 75 -sweep 40 -fail 8
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }

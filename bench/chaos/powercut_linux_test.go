@@ -18,7 +18,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-var cutsFlag = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes with each log store; of one node it makes three times as many")
+var cutsFlag = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes, and of one, with each log store")
 
 // startMost is how long a node may take to be ready after its power was cut, the election of a leader included.
 const startMost = 5 * time.Second
@@ -125,7 +125,7 @@ func TestPowerCuts(t *testing.T) {
 	for _, nodes := range []int{3, 1} {
 		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
 			withLogStores(t, func(t *testing.T, args ...string) {
-				left := *cutsFlag * map[int]int{3: 1, 1: 3}[nodes]
+				left := *cutsFlag
 				for round := 0; left > 0; round++ {
 					cuts := min(left, 25) // a run's ledger is read whole in the end
 					left -= cuts
