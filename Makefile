@@ -10,7 +10,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build bin/demo demo cluster test crash lint fmt bench profile fuzz setup peers
+.PHONY: help build bin/demo demo cluster test crash lint fmt bench profile fuzz mutants setup peers
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -65,6 +65,9 @@ profile: W ?= W3
 profile: ## where the time of a message goes: CPU, allocation, block and mutex profiles and traces of three nodes under W=, into bin/profile; a page in bench/
 	@CGO_ENABLED=0 go build -trimpath -tags profile -ldflags "-X main.version=$(VERSION)" -o bin/quorate-profile ./cmd/quorate
 	@go run ./bench/profile -w $(W) -size $(SIZE) -for $(FOR) -commit $(VERSION)
+
+mutants: ## planted bugs, and which layer of the tests catches each: MUTANT= its number, LAYER= model, unit, simulation, disk or nodes
+	@go run ./bench/mutants $(if $(MUTANT),-mutant $(MUTANT)) $(if $(LAYER),-layer $(LAYER))
 
 fuzz: ## each fuzz target for FOR=
 	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

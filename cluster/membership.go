@@ -12,6 +12,7 @@ import (
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/link"
 	"github.com/quorate/quorate/cluster/store"
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 const (
@@ -85,7 +86,7 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 				return &answer{Code: codeTimeout, Message: err.Error()}
 			}
 			return &answer{Cluster: n.self().Cluster}
-		case label == from.Label:
+		case label == from.Label && !mutant.WipedNodeRejoins:
 			return refuse("label %q belongs to node %s: run `quorate cluster remove %s` first if that one is gone, or give this node another node_id", label, s.ID, label)
 		}
 	}

@@ -1,6 +1,10 @@
 package fsm
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/quorate/quorate/fsm/mutant"
+)
 
 // ack ends a lease with success. It is good for a live lease, and late for one that ended by expiry or release while
 // nobody else has had the message.
@@ -57,7 +61,7 @@ func (s *State) ack(op *Ack) Outcome {
 	switch {
 	case closes:
 		s.addTomb(q, m, op.Token.Lease, tombClosed)
-	case recorded != none:
+	case recorded != none && !(mutant.ResultOverwrittenByLateAck && op.HasResult):
 		r := s.results.Mut(recorded)
 		o.Duplicate, o.HasResult, o.Task = true, true, r.id
 		if r.id == m.id {

@@ -1,5 +1,7 @@
 package fsm
 
+import "github.com/quorate/quorate/fsm/mutant"
+
 // die moves a detached live message to the queue's dead-letter queue, or else to its dead letters, where its last token and its
 // history stay with it. Where it is moved the slot is free afterwards.
 func (s *State) die(q *queue, slot int32, reason DeadReason) {
@@ -214,7 +216,9 @@ func (s *State) requeue(q *queue, slot int32, edit *DeadEdit) (o Outcome) {
 		m.priority = DefaultPriority
 	}
 	at := s.insert(to, id, m.priority, has, scratch[n:], f.body, due, expires)
-	s.forgetDead(q, slot)
+	if !mutant.DoubleDeadLetter {
+		s.forgetDead(q, slot)
+	}
 	s.messages.Mut(at).flags |= m.flags & flagPushed
 	s.tallies.Mut(to.slot).redriven++
 	o.ID = id

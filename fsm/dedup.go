@@ -3,6 +3,7 @@ package fsm
 import (
 	"encoding/binary"
 
+	"github.com/quorate/quorate/fsm/mutant"
 	"github.com/quorate/quorate/fsm/table"
 )
 
@@ -23,7 +24,7 @@ func (q *queue) hash16(h *[16]byte) uint64 {
 func (s *State) findDedup(q *queue, key *[16]byte) (int32, bool) {
 	return s.dedupIdx.Find(q.hash16(key), func(v int32) bool {
 		d := s.dedups.Get(v)
-		return d.key == *key && d.queue == q.slot && d.end >= s.now
+		return d.key == *key && d.queue == q.slot && d.end >= s.now && !(mutant.DedupEdgeOffByOne && d.end == s.now)
 	})
 }
 

@@ -1,6 +1,9 @@
 package fsm
 
-import "github.com/quorate/quorate/fsm/table"
+import (
+	"github.com/quorate/quorate/fsm/mutant"
+	"github.com/quorate/quorate/fsm/table"
+)
 
 // moveKind orders due moves that fall on the same millisecond.
 type moveKind uint8
@@ -119,7 +122,7 @@ func (s *State) dueMoves() {
 		case moveDelay, moveRetry:
 			s.dueRemove(q, sl)
 			s.leaveWaiting(q, slot)
-			if _, ordered := s.laneKey(q, s.messages.Get(slot)); ordered && kind == moveRetry {
+			if _, ordered := s.laneKey(q, s.messages.Get(slot)); ordered && kind == moveRetry && !mutant.GroupOrderBrokenOnNack {
 				s.returnReady(q, slot) // it has held its lane
 			} else {
 				s.becomeReady(q, slot)

@@ -1,5 +1,7 @@
 package fsm
 
+import "github.com/quorate/quorate/fsm/mutant"
+
 // enqueueBatch applies an Enqueue: one outcome for each message, in order.
 func (s *State) enqueueBatch(op *Enqueue) {
 	ses := s.openRequest(op.Request)
@@ -105,7 +107,7 @@ func (s *State) room(q *queue, m *Message, drops bool) Outcome {
 	case t.live()+q.pending.messages >= s.lim.queueMessages:
 		return refuse(QueueFull, FieldTasks, s.lim.queueMessages)
 	}
-	if o.MaxDepth != 0 || o.MaxBytes != 0 {
+	if (o.MaxDepth != 0 || o.MaxBytes != 0) && !mutant.QuotaBypass {
 		switch depth, bytes := s.excess(q, size); {
 		case depth == 0 && bytes == 0:
 		case drops:

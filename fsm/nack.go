@@ -1,5 +1,7 @@
 package fsm
 
+import "github.com/quorate/quorate/fsm/mutant"
+
 // nack ends a lease with failure. Its repeat gets the first answer as long as the message is not leased again.
 func (s *State) nack(op *Nack) Outcome {
 	slot, code := s.held(op.Token)
@@ -78,6 +80,9 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 	if delay < 0 {
 		delay = p.Delay(m.id, n)
 	}
+	if mutant.GroupOrderBrokenOnNack {
+		s.leaveLane(q, slot)
+	}
 	t := s.tallies.Mut(q.slot)
 	t.retrying++
 	m.state, m.gen = StateRetrying, t.liveGen
@@ -90,6 +95,9 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 // extend sets a live lease's deadline to so much from now, never beyond the attempt's timeout.
 func (s *State) extend(op *Extend) Outcome {
 	slot, code := s.heldOrMoved(op.Token)
+	if mutant.TokenNotCheckedOnExtend && code == LeaseLost && slot != none {
+		code = OK
+	}
 	switch code {
 	case OK:
 	case Cancelled:

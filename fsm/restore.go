@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/quorate/quorate/fsm/mutant"
 	"github.com/quorate/quorate/fsm/table"
 )
 
@@ -275,6 +276,9 @@ func (rs *restorer) side(slot int32) {
 		d.leasedAt, d.cutoff = rs.instant(), rs.instant()
 		attempts := f.uvarint()
 		d.free, d.end = f.u8(), leaseEnd(f.u8())
+		if mutant.TokenResetOnRestore {
+			d.lease = MakeID(0, d.lease.Group(), d.lease.Index(), d.lease.Offset())
+		}
 		history := f.bytes(MaxError + MaxHistory*(MaxWorker+MaxAttemptError+64))
 		switch {
 		case f.err() != nil:

@@ -2,6 +2,7 @@ package fsm
 
 import (
 	"github.com/quorate/quorate/fsm/arena"
+	"github.com/quorate/quorate/fsm/mutant"
 	"github.com/quorate/quorate/fsm/table"
 )
 
@@ -100,6 +101,9 @@ func (s *State) addResult(q *queue, r result, f *resultFields) int32 {
 	r.blob = s.arena.PutParts(owner(ownResult, sl), s.meta, f.output)
 	s.resultSeq++
 	r.seq, r.at, r.queue = s.resultSeq, s.now, q.slot
+	if mutant.TimeNowInApply {
+		r.at = mutant.WallMillis()
+	}
 	r.end = s.now + q.meta.options.ResultTTLMillis
 	*s.results.Mut(sl) = r
 	s.linkResult(q, sl)

@@ -2,7 +2,10 @@ package fsm
 
 import (
 	"io"
+	"maps"
 	"slices"
+
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 // Sections of a snapshot, in their order. Numbers are part of the format. Each is sorted by what never changes about its
@@ -48,7 +51,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 		return f.err() == nil
 	})
 	f.section(sectionDedups)
-	eachSorted(v.dedups, func(d *dedupKey) bool { return !d.id.IsZero() && v.metas[d.queue] != nil },
+	eachSorted(v.dedups, func(d *dedupKey) bool { return !d.id.IsZero() && v.metas[d.queue] != nil && !mutant.DedupNotInSnapshot },
 		func(d *dedupKey) ID { return d.id }, func(d *dedupKey) bool {
 			v.writeDedup(f, d)
 			return f.err() == nil
@@ -103,6 +106,13 @@ func (v *View) queuesByNumber() []int32 {
 		if m != nil {
 			slots = append(slots, int32(slot))
 		}
+	}
+	if mutant.MapOrderInSnapshot {
+		byNumber := map[uint32]int32{}
+		for _, slot := range slots {
+			byNumber[v.metas[slot].number] = slot
+		}
+		return slices.Collect(maps.Values(byNumber))
 	}
 	slices.SortFunc(slots, func(a, b int32) int { return int(int64(v.metas[a].number) - int64(v.metas[b].number)) })
 	return slots
@@ -168,7 +178,11 @@ func (v *View) writeMessage(f *frameWriter, m *message) {
 	}
 	f.varint(sd.leasedAt)
 	f.varint(sd.cutoff)
-	f.uvarint(uint64(sd.attempts))
+	attempts := uint64(sd.attempts)
+	if mutant.AttemptsNotInSnapshot {
+		attempts = 0
+	}
+	f.uvarint(attempts)
 	f.u8(sd.free)
 	f.u8(uint8(sd.end))
 	f.bytes(v.blob(sd.history))
@@ -218,6 +232,10 @@ func (v *View) writeSession(f *frameWriter, s *session) {
 	f.id(s.id)
 	f.varint(s.used)
 	f.uvarint(s.low)
+	if mutant.RequestsNotInSnapshot {
+		f.uvarint(0)
+		return
+	}
 	f.uvarint(uint64(s.count))
 	for at := s.oldest; at != none; {
 		m := v.memos.Get(at)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/quorate/quorate/fsm/arena"
+	"github.com/quorate/quorate/fsm/mutant"
 	"github.com/quorate/quorate/fsm/table"
 )
 
@@ -60,6 +61,9 @@ func (s *State) View() *View {
 		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
 		scheduleGens: s.scheduleGens, schedules: s.schedules.View(), scheduleDefs: slices.Clone(s.scheduleDefs),
 		scheduleNames: slices.Clone(s.scheduleNames),
+	}
+	if mutant.SnapshotAtWrongIndex {
+		v.header.Index++
 	}
 	for _, slot := range s.names {
 		v.metas[slot] = s.queues[slot].meta

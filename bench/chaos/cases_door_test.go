@@ -81,6 +81,7 @@ func deposedLeader(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	p.send(wire.TypeLease, &wire.Lease{Queue: "deposed", Max: 1, Request: wire.Request{Number: 1, Low: 1}})
 	p.send(wire.TypeAck, &wire.Ack{Token: d.Token})
 	p.send(wire.TypePeek, &wire.Peek{Queue: "deposed"})
+	p.send(wire.TypeResume, &wire.Resume{Subscribe: wire.Subscribe{Sub: 1, Queue: "deposed"}})
 	begin := time.Now()
 	acked := ack(t, cl, d, "at the new leader")
 	if since := time.Since(begin); since > 10*time.Second {
@@ -91,7 +92,7 @@ func deposedLeader(t *testing.T, c *proc.Cluster, cl *client.Client) {
 		t.Fatal("nobody else leads")
 	}
 	thaw()
-	for range 3 {
+	for range 4 {
 		f, err := p.next()
 		if err != nil {
 			break // told to go elsewhere
@@ -107,6 +108,11 @@ func deposedLeader(t *testing.T, c *proc.Cluster, cl *client.Client) {
 			var v wire.Tasks
 			if err := f.Decode(&v); err != nil || v.At.Index < acked.Index {
 				t.Fatalf("the deposed leader reads entry %d, before the ack of entry %d: %+v, %v", v.At.Index, acked.Index, v.Tasks, err)
+			}
+		case wire.TypeResumed: // likewise
+			var v wire.Resumed
+			if err := f.Decode(&v); err != nil || v.At.Index < acked.Index {
+				t.Fatalf("the deposed leader says what is leased at entry %d, before the ack of entry %d: %+v, %v", v.At.Index, acked.Index, v, err)
 			}
 		default:
 			t.Fatalf("the deposed leader answers with frame %d, want a fault", f.Type)

@@ -193,12 +193,17 @@ func hold(t *testing.T, d time.Duration) {
 // (C18, G12)
 func noMajority(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	l := NewLedger()
+	create(t, cl, "lone", client.QueueOptions{})
 	lone := leader(t, c)
 	var thaw []func()
 	for _, n := range c.Nodes {
 		if n != lone {
 			thaw = append(thaw, freeze(t, n))
 		}
+	}
+	// It does not know yet that it is alone.
+	if q, err := cl.Queue(within(t, 500*time.Millisecond), "lone"); err == nil {
+		t.Errorf("a read was answered without a majority: %+v", q)
 	}
 	const waves, each, deadline = 3, 300, time.Second
 	latest := make(chan time.Duration, waves*each)

@@ -16,6 +16,8 @@
 //
 // TestHistory records everything that clients see and has it judged by the checker in bench/chaos/history.
 //
+// Nodes are built with the planted bug of the test binary, where it has one (fsm/mutant).
+//
 // # Disks that forget
 //
 // A kill leaves what was written in the kernel's cache, so it cannot tell a node that syncs from one that does not. TestPowerCuts,

@@ -18,6 +18,7 @@ import (
 	"github.com/quorate/quorate/bench/chaos/history"
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 var (
@@ -240,7 +241,7 @@ func judgeHistory(t *testing.T, file, taps string, v client.Verified, also []str
 func chaosBinary(t *testing.T) string {
 	t.Helper()
 	bin := filepath.Join(t.TempDir(), "quorate-chaos")
-	args := []string{"build", "-tags", "chaos", "-o", bin}
+	args := []string{"build", "-tags", "chaos," + mutant.Tag(), "-o", bin}
 	if *historyRace {
 		args = append(args, "-race")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 var (
@@ -34,7 +35,7 @@ func TestMain(m *testing.M) {
 		}
 		defer os.RemoveAll(dir)
 		quorateBin = filepath.Join(dir, "quorate")
-		build := exec.Command("go", "build", "-o", quorateBin, "github.com/quorate/quorate/cmd/quorate")
+		build := exec.Command("go", "build", "-tags", mutant.Tag(), "-o", quorateBin, "github.com/quorate/quorate/cmd/quorate")
 		build.Stdout, build.Stderr = os.Stderr, os.Stderr
 		if err := build.Run(); err != nil {
 			fmt.Fprintln(os.Stderr, "build the binary:", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 // machine is the group as raft sees it: raft.BatchingFSM. Its methods are called by raft's goroutines alone.
@@ -52,7 +53,7 @@ func (g *Group) behind(index uint64) bool {
 
 func (g *Group) applyAll(logs []*raft.Log) {
 	for _, l := range logs {
-		if l.Index > g.ahead.written.Load() {
+		if l.Index > g.ahead.written.Load() && !mutant.AckBeforeCommit {
 			g.flushes.flush() // those who have their answers need not wait for it
 			if err := g.ahead.Wait(l.Index); err != nil {
 				g.fatal(fmt.Errorf("write entry %d of term %d: %w", l.Index, l.Term, err))

@@ -1,6 +1,10 @@
 package group
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorate/quorate/fsm/mutant"
+)
 
 // Codes of an Error: the subset of the client protocol's codes that a group answers by itself. Refusals by the state
 // machine travel as outcomes.
@@ -51,7 +55,7 @@ var (
 	errSubs     = &Error{Code: CodeOverloaded, Message: "too many subscriptions", RetryAfter: retryOverload}
 
 	errDeadline = &Error{Code: CodeTimeout, Message: "the deadline passed after the request was proposed", Unknown: true}
-	errLost     = &Error{Code: CodeTimeout, Message: "leadership was lost after the request was proposed", Unknown: true}
+	errLost     = &Error{Code: CodeTimeout, Message: "leadership was lost after the request was proposed", Unknown: !mutant.RefusedAfterPropose}
 	errStore    = &Error{Code: CodeTimeout, Message: "the log failed after the request was proposed", Unknown: true}
 
 	errEncoding   = &Error{Code: CodeInternal, Message: "the operation was not encoded as the log wants it; it was not proposed"}

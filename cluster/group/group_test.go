@@ -212,6 +212,9 @@ func TestDeposedLeader(t *testing.T) {
 		s.Lease(leaseOp(s, pull, "q", 1), "q", fsm.Request{}, time.Minute)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
+		if lost, _, err := s.Resume(ctx, 1, "q", 10, 0, "w", nil, nil); err == nil {
+			t.Errorf("a cut-off leader has told a worker which of its leases live, all but %v", lost)
+		}
 		if _, err := old.g.Read(ctx, false, func(*fsm.State) {}); err == nil {
 			t.Error("a cut-off leader has served a linearizable read")
 		}

@@ -1,6 +1,10 @@
 package group
 
-import "time"
+import (
+	"time"
+
+	"github.com/quorate/quorate/fsm/mutant"
+)
 
 // slewPart is the share of elapsed time by which log time may run fast or slow to come nearer to the wall clock: 5 %.
 const slewPart = 20
@@ -98,6 +102,9 @@ func (t *logTime) reckon() (at time.Duration, shift int64, mono time.Duration) {
 			return from, 0, mono
 		}
 		from, since = t.from(mono)
+	}
+	if mutant.ExpiryByWallClock && t.leading && wall > from {
+		return wall, 0, mono
 	}
 	if jumps {
 		if wall > from {

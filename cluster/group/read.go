@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 // reads gathers those who wait for the next confirmation of leadership: one round of heartbeats serves all that have come
@@ -153,7 +154,7 @@ func (g *Group) confirm() *Error {
 		return g.notLeading()
 	}
 	commit := g.raft.CommitIndex()
-	for mark := g.contacts.begin(); ; {
+	for mark := g.contacts.begin(); !mutant.ReadWithoutLeaderCheck; {
 		if err := g.raft.VerifyLeader().Error(); err != nil {
 			return g.notLeading()
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 // Conn is how the group reaches a session's connection. The methods are called with the state lock held, on any of the
@@ -415,7 +416,7 @@ func (s *Session) Resume(ctx context.Context, sub uint32, queue string, credit i
 			Message: fmt.Sprintf("resume lists %d tokens, want at most %d", len(started)+len(held), 2*MaxCredit)}
 	}
 	var inner *Error
-	at, err = s.g.Read(ctx, false, func(st *fsm.State) {
+	at, err = s.g.Read(ctx, mutant.LeaseByDeposedLeader, func(st *fsm.State) {
 		var c *subscription
 		if c, inner = s.subscribe(sub, queue, credit, leaseMillis, worker, unfinished); inner == nil {
 			lost = s.reconcile(st, c, started, held)

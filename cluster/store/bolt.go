@@ -12,6 +12,8 @@ import (
 	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
 	"go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 // LogFile is the bbolt file of a log of kind Bolt.
@@ -111,7 +113,7 @@ func (b *boltStore) fileOf(uint64) string { return b.path }
 func openBolt(path string) (*boltStore, error) {
 	var b *raftboltdb.BoltStore
 	err := guard(path, func() (err error) {
-		b, err = raftboltdb.New(raftboltdb.Options{Path: path, BoltOptions: &bbolt.Options{
+		b, err = raftboltdb.New(raftboltdb.Options{Path: path, NoSync: mutant.NoSync, BoltOptions: &bbolt.Options{
 			// Each commit would rewrite the whole free list otherwise, for ever after the first compaction.
 			NoFreelistSync: true,
 			FreelistType:   bbolt.FreelistMapType,

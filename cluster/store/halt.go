@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync"
+
+	"github.com/quorate/quorate/fsm/mutant"
 )
 
 // ErrReleased is what a store call that was held by a tripped Halt returns once the owner has let it go.
@@ -58,6 +60,9 @@ func (h *Halt) Release() { h.once.Do(func() { close(h.released) }) }
 
 // trip records err and holds the caller until Release.
 func (h *Halt) trip(err error) error {
+	if mutant.ContinuesAfterEIO {
+		return err
+	}
 	select {
 	case <-h.released:
 		return fmt.Errorf("%w: %w", ErrReleased, cmp.Or(err, h.Err()))

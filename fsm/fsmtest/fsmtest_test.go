@@ -13,6 +13,7 @@ var (
 	seedsFlag = flag.Int("seeds", 0, "how many seeds to run, one after another; 0: as many as there is time for")
 	forFlag   = flag.Duration("for", 10*time.Second, "with -seeds 0: how long to go on with new seeds")
 	opsFlag   = flag.Int("ops", defaultOps, "operations a seed")
+	shrinkFor = flag.Duration("shrink", 8*time.Second, "how long to look for fewer steps that fail")
 	lookFlag  = flag.Int("look", 0, "compare all queries after so many entries; 0 is drawn from the seed")
 )
 
@@ -25,7 +26,7 @@ func TestModel(t *testing.T) {
 	if first == 0 {
 		first = uint64(time.Now().UnixNano()) % 1_000_000_000
 	}
-	t.Logf("from seed %d on (-seed, -seeds, -for, -ops, -look)", first)
+	t.Logf("from seed %d on (-seed, -seeds, -for, -ops, -look, -shrink)", first)
 	total := RunResult{Seen: NewCoverage()}
 	least := *seedsFlag
 	covers := *seedsFlag == 0 && *seedFlag == 1 && *opsFlag == defaultOps
@@ -70,6 +71,6 @@ func report(t *testing.T, seed uint64, res RunResult) {
 		t.Errorf("the steps alone do not fail; the last ones were\n%s", Describe(res.Steps[max(0, len(res.Steps)-10):]))
 		return
 	}
-	steps := Shrink(group, res.Steps, 8*time.Second)
+	steps := Shrink(group, res.Steps, *shrinkFor)
 	t.Errorf("shrunk to\n%s%v", Describe(steps), RunSteps(group, steps))
 }

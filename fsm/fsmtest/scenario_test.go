@@ -53,6 +53,23 @@ func batch(n int, x fsm.Message) *fsm.Enqueue {
 	return op
 }
 
+// TestDedupEdges enqueues under one dedup key at the edges of its window, which a random T hardly ever meets.
+func TestDedupEdges(t *testing.T) {
+	const window = 5000
+	x := fsm.Message{Priority: 4, HasDedup: true, DedupKey: [16]byte{1}, DedupContent: [16]byte{2}}
+	for _, c := range []struct {
+		after     int64
+		duplicate bool
+	}{{window - 1, true}, {window, true}, {window + 1, false}} {
+		s := newPairScript(t)
+		s.do(1_000_000, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{DedupWindowMillis: window}}, batch(1, x))
+		if o := s.do(1_000_000+c.after, batch(1, x)).Outcomes[0]; o.Duplicate != c.duplicate {
+			t.Errorf("%d ms after the first: %+v, want a duplicate: %v", c.after, o, c.duplicate)
+		}
+		s.look()
+	}
+}
+
 // TestSessionsFull fills the table of sessions and waits until they end.
 func TestSessionsFull(t *testing.T) {
 	s := newPairScript(t)

@@ -1,0 +1,177 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is the command: 0 when every bug was caught wherever the catalogue says so, 1 when not, 2 when it could not begin.
+func run(args []string, out, progress io.Writer) int {
+	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
+	flags.SetOutput(progress)
+	number := flags.Int("mutant", 0, "the one bug to plant, 1 to 23; 0: all")
+	layer := flags.String("layer", "", "the layers to run, with commas between them, of "+strings.Join(layers, ", ")+"; empty: all")
+	if flags.Parse(args) != nil {
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ok, err := start(ctx, *number, *layer, out, progress)
+	switch {
+	case err != nil:
+		fmt.Fprintf(progress, "mutants: %v\n", err)
+		return 2
+	case !ok:
+		return 1
+	}
+	return 0
+}
+
+func start(ctx context.Context, number int, layer string, out, progress io.Writer) (ok bool, err error) {
+	chosen, err := choose(catalogue, number, layer)
+	if err != nil {
+		return false, err
+	}
+	r, err := newRunner(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer r.close()
+	return campaign(ctx, r.try, chosen, out, progress)
+}
+
+// choose is the part of the catalogue that was asked for.
+func choose(all []mutant, number int, layer string) (chosen []mutant, err error) {
+	wanted := layers
+	if layer != "" {
+		wanted = strings.Split(layer, ",")
+	}
+	for _, l := range wanted {
+		if !slices.Contains(layers, l) {
+			return nil, fmt.Errorf("layer %q: want %s", l, strings.Join(layers, ", "))
+		}
+	}
+	for _, m := range all {
+		if number != 0 && m.number != number {
+			continue
+		}
+		m.slices = slices.DeleteFunc(slices.Clone(m.slices), func(s slice) bool { return !slices.Contains(wanted, s.layer) })
+		if len(m.slices) > 0 {
+			chosen = append(chosen, m)
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("mutant %d, layer %q: the catalogue has nothing of that; it has mutants 1 to %d", number, layer, len(all))
+	}
+	return chosen, nil
+}
+
+// trier runs a slice with a bug, or without one (0).
+type trier func(ctx context.Context, number int, s slice) result
+
+// campaign tries each bug with its slices, and before that the slices without one. It writes a table, and says whether all was
+// as it should be.
+func campaign(ctx context.Context, try trier, ms []mutant, out, progress io.Writer) (ok bool, err error) {
+	ok = true
+	began := time.Now()
+	controls := 0
+	for _, s := range distinct(ms) {
+		res := try(ctx, 0, s)
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+		controls++
+		fmt.Fprintf(progress, "%6.1fs  no bug                        %-10s %s %s: %s\n", res.took.Seconds(), s.layer, s.pkg, s.run, res.verdict)
+		if res.verdict != passed {
+			ok = false
+			fmt.Fprintf(progress, "         it must pass without a bug: %s\n", res.why)
+		}
+	}
+	table := make([][]result, len(ms))
+	for i, m := range ms {
+		for _, s := range byPackage(m.slices) {
+			res := try(ctx, m.number, s)
+			if ctx.Err() != nil {
+				return false, ctx.Err()
+			}
+			fmt.Fprintf(progress, "%6.1fs  %02d %-26s %-10s %s %s: %s\n         %s\n", res.took.Seconds(), m.number, m.name, s.layer, s.pkg, s.run, caught(res), res.why)
+			if res.verdict != failed {
+				ok = false
+			}
+			table[i] = append(table[i], res)
+		}
+	}
+	fmt.Fprint(out, report(ms, table))
+	fmt.Fprintf(out, "\n%d slices passed or failed without a bug, %d bugs planted, in %s.\n", controls, len(ms), time.Since(began).Round(time.Second))
+	if !ok {
+		fmt.Fprintln(out, "\nNot all was as it should be: see above.")
+	}
+	return ok, nil
+}
+
+// caught says what a result means where there is a bug.
+func caught(r result) string {
+	switch r.verdict {
+	case failed:
+		return "caught"
+	case passed:
+		return "MISSED"
+	default:
+		return "NOT SHOWN, " + r.verdict.String()
+	}
+}
+
+// distinct are the slices of all of them, each once, one package after the other.
+func distinct(ms []mutant) (all []slice) {
+	seen := map[string]bool{}
+	for _, m := range ms {
+		for _, s := range m.slices {
+			if key := fmt.Sprint(s.pkg, s.run, s.args); !seen[key] {
+				seen[key] = true
+				all = append(all, s)
+			}
+		}
+	}
+	return byPackage(all)
+}
+
+// byPackage puts slices of one package together, so that it is built once.
+func byPackage(all []slice) []slice {
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b slice) int { return strings.Compare(a.pkg, b.pkg) })
+	return all
+}
+
+// report is the table of bugs and layers in Markdown. Results stand in the order of byPackage.
+func report(ms []mutant, table [][]result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "| | planted bug | breaks | %s |\n|---|---|---|%s\n", strings.Join(layers, " | "), strings.Repeat("---|", len(layers)))
+	for i, m := range ms {
+		cells := make([]string, len(layers))
+		for j, s := range byPackage(m.slices) {
+			at := slices.Index(layers, s.layer)
+			text := caught(table[i][j])
+			if text == "caught" {
+				text = fmt.Sprintf("%.1f s", table[i][j].took.Seconds())
+			}
+			if cells[at] != "" {
+				cells[at] += ", "
+			}
+			cells[at] += text
+		}
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", m.number, m.name, m.breaks, strings.Join(cells, " | "))
+	}
+	return b.String()
+}

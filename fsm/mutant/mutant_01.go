@@ -1,0 +1,5 @@
+//go:build mutant_01
+
+package mutant
+
+const on = 1

@@ -1,0 +1,5 @@
+//go:build mutant_02
+
+package mutant
+
+const on = 2

@@ -1,0 +1,5 @@
+//go:build mutant_03
+
+package mutant
+
+const on = 3

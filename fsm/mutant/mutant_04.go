@@ -1,0 +1,5 @@
+//go:build mutant_04
+
+package mutant
+
+const on = 4

@@ -1,0 +1,5 @@
+//go:build mutant_05
+
+package mutant
+
+const on = 5

@@ -1,0 +1,5 @@
+//go:build mutant_06
+
+package mutant
+
+const on = 6

@@ -1,0 +1,5 @@
+//go:build mutant_07
+
+package mutant
+
+const on = 7

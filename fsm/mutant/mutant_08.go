@@ -1,0 +1,5 @@
+//go:build mutant_08
+
+package mutant
+
+const on = 8

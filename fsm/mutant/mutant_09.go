@@ -1,0 +1,5 @@
+//go:build mutant_09
+
+package mutant
+
+const on = 9

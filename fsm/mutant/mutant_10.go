@@ -1,0 +1,5 @@
+//go:build mutant_10
+
+package mutant
+
+const on = 10

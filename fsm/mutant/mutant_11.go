@@ -1,0 +1,5 @@
+//go:build mutant_11
+
+package mutant
+
+const on = 11

@@ -1,0 +1,5 @@
+//go:build mutant_12
+
+package mutant
+
+const on = 12

@@ -1,0 +1,5 @@
+//go:build mutant_13
+
+package mutant
+
+const on = 13

@@ -1,0 +1,5 @@
+//go:build mutant_14
+
+package mutant
+
+const on = 14

@@ -1,0 +1,5 @@
+//go:build mutant_16
+
+package mutant
+
+const on = 16

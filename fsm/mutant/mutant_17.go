@@ -1,0 +1,5 @@
+//go:build mutant_17
+
+package mutant
+
+const on = 17

@@ -1,0 +1,5 @@
+//go:build mutant_18
+
+package mutant
+
+const on = 18

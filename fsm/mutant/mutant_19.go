@@ -1,0 +1,5 @@
+//go:build mutant_19
+
+package mutant
+
+const on = 19

@@ -1,0 +1,5 @@
+//go:build mutant_21
+
+package mutant
+
+const on = 21

@@ -1,0 +1,5 @@
+//go:build mutant_22
+
+package mutant
+
+const on = 22

@@ -1,0 +1,5 @@
+//go:build mutant_23
+
+package mutant
+
+const on = 23
