@@ -232,6 +232,31 @@ func TestPowerCutsOfAWriter(t *testing.T) {
 	})
 }
 
+// TestFoundIsDurable: what a start finds after a kill between a write and its sync is not gone after a power cut, though nobody has
+// written since; and the first power cut does not take the directory.
+func TestFoundIsDurable(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kind Kind) {
+		f := newForgetting(t, kind)
+		f.write(t, forgetfs.Trap{On: forgetfs.Syncs, N: 1 << 30}, 20, forgetfs.Cut{Mode: forgetfs.All})
+		if err := f.check(t); err != nil {
+			t.Fatalf("first life: %v", err)
+		}
+		for n := range 6 {
+			at := f.write(t, forgetfs.Trap{On: []forgetfs.Op{forgetfs.SyncFile}, N: 12 + n, Do: forgetfs.CutBefore}, 1000, forgetfs.Cut{Mode: forgetfs.Kept})
+			if err := f.check(t); err != nil {
+				t.Fatalf("killed before %s: %v", at, err)
+			}
+			if _, err := f.disk.Cut(forgetfs.Cut{Mode: forgetfs.All}); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.check(t); err != nil {
+				t.Fatalf("killed before %s, then cut: %v", at, err)
+			}
+		}
+	})
+}
+
 // TestPowerCutsAreNoticed: a writer whose syncs do nothing loses what it was told is durable.
 func TestPowerCutsAreNoticed(t *testing.T) {
 	t.Parallel()
