@@ -424,6 +424,9 @@ func (d *dispatcher) deal(st *fsm.State, now int64, buf []byte, f *flight, limit
 		q := d.marked[0]
 		d.marked = append(d.marked[:0], d.marked[1:]...)
 		q.marked = false
+		if q.count == 0 { // nobody waits any more, and it may have been dropped: another may stand for its name
+			continue
+		}
 		avail, sure, next := d.look(q, st, now)
 		once := st.AtMostOnce(q.ref)
 		if avail <= 0 && next != 0 && q.count > 0 {
