@@ -1,7 +1,7 @@
 package fsm
 
 // QueueRef is a queue that a reader has looked up and comes back to, without its name being hashed and compared each time. It stays
-// good over entries; what its queue is deleted, or is of another State, it is a queue that does not exist, as the zero value is.
+// good over entries; where its queue has been deleted, or is of another State, it is a queue that does not exist, as the zero value is.
 // A queue made anew under the same name is another one. Readers that use it share the State with Apply, under one lock.
 type QueueRef struct {
 	s *State

@@ -11,10 +11,7 @@
 // they do not fit any more; a variable or the environment, since a node in service must have no switch for any of this.
 package mutant
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // The bugs, in the order of their tags. What each breaks and who catches it is in bench/mutants.
 const (
@@ -50,8 +47,3 @@ func Tag() string {
 	}
 	return fmt.Sprintf("mutant_%02d", on)
 }
-
-// WallMillis is what nothing that applies entries may know: the time. It is not inlined, so that a binary that has it shows it.
-//
-//go:noinline
-func WallMillis() int64 { return time.Now().UnixMilli() }
