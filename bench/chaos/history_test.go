@@ -3,7 +3,6 @@ package chaos
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -11,11 +10,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/bench/chaos/history"
+	"github.com/quorate/quorate/bench/chaos/workload"
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/fsm/mutant"
@@ -24,7 +23,7 @@ import (
 var (
 	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
-	historyModes = flag.String("history-modes", "unordered,fifo,per_key,"+onceMode+","+ratedMode+","+redrivenMode+","+batchedMode, "what TestHistory's queues are about: an ordering mode each, or one of the others")
+	historyModes = flag.String("history-modes", strings.Join(workload.Modes, ","), "what TestHistory's queues are about: an ordering mode each, or one of the others")
 	historyKeep  = flag.String("history-keep", "", "new folder that keeps TestHistory's history; without it one is kept where the test fails")
 	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
 	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")
@@ -35,7 +34,7 @@ var (
 func TestHistory(t *testing.T) {
 	rng := draw(t)
 	keep := keepDir(t)
-	taps := filepath.Join(keep, "taps")
+	taps := filepath.Join(keep, history.TapsDir)
 	if err := os.Mkdir(taps, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -45,64 +44,22 @@ func TestHistory(t *testing.T) {
 		Env: []string{"QUORATE_CHAOS_TAP=" + taps, "QUORATE_CHAOS_SNAPSHOT_BYTES=262144"},
 	})
 	cl := open(t, c.Addrs()...)
-	file := filepath.Join(keep, "events.jsonl")
-	rec, err := history.Record(file, 0)
+	rec, err := history.Record(filepath.Join(keep, history.EventsFile), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-
-	var loads []*workload
-	for i, mode := range strings.Split(*historyModes, ",") {
-		w := &workload{
-			queue: "h-" + mode, kind: mode, mode: mode, addrs: c.Addrs(), rec: rec, seed: rng.Uint64(), ids: map[string]bool{},
-			every: []time.Duration{40, 400, 80}[i%3] * time.Millisecond,
-		}
-		switch mode {
-		case "fifo": // one at a time, and every failure stands in the way of all
-			w.every = 400 * time.Millisecond
-		case onceMode, ratedMode, redrivenMode, batchedMode:
-			w.mode, w.every = "unordered", 120*time.Millisecond
-		}
-		if mode == onceMode {
-			rec.Add(history.Event{Kind: history.Mark, Note: history.AtMostOnce, Queue: w.queue})
-		}
-		create(t, cl, w.queue, w.options())
-		loads = append(loads, w)
+	work, err := workload.New(workload.Config{Addrs: c.Addrs(), Rec: rec, Seed: rng.Uint64(), Modes: strings.Split(*historyModes, ",")})
+	if err != nil {
+		t.Fatal(err)
 	}
-
-	wctx, stopWorkers := context.WithCancel(t.Context())
-	pctx, stopProducers := context.WithCancel(t.Context())
-	defer stopProducers()
-	defer stopWorkers()
-	var ps, ws sync.WaitGroup
-	for _, w := range loads {
-		for range 3 {
-			ps.Go(func() { w.produce(pctx) })
-		}
-		ps.Go(func() { w.meddle(pctx, 2*w.every) })
-		switch w.kind {
-		case redrivenMode:
-			ps.Go(func() { w.bury(pctx, w.every) })
-		case batchedMode:
-			ps.Go(func() { w.gather(pctx, w.every) })
-		}
-		for range 4 {
-			ws.Go(func() { w.pull(wctx) })
-		}
-		sdk := open(t, c.Addrs()...)
-		work := w.subscribed
-		if w.kind == onceMode { // there is no lease for it to end
-			work = w.consumed
-		}
-		ws.Go(func() {
-			if err := work(wctx, sdk); err != nil {
-				t.Errorf("queue %s: %v", w.queue, err)
-			}
-		})
+	wctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	if err := work.Begin(wctx, cl); err != nil {
+		t.Fatal(err)
 	}
 
 	for i := range *historyKills {
-		if err := linger(t.Context(), *historyFor/time.Duration(*historyKills+1)); err != nil {
+		if err := linger(t, *historyFor/time.Duration(*historyKills+1)); err != nil {
 			t.Fatal(err)
 		}
 		switch i {
@@ -116,27 +73,23 @@ func TestHistory(t *testing.T) {
 		}
 		killLeader(t, c, rec, time.Duration(rng.Int64N(int64(*historyFor/time.Duration(2**historyKills+2)))))
 	}
-	if err := linger(t.Context(), *historyFor/time.Duration(*historyKills+1)); err != nil {
+	if err := linger(t, *historyFor/time.Duration(*historyKills+1)); err != nil {
 		t.Fatal(err)
 	}
 
-	stopProducers()
-	ps.Wait()
+	work.StopProducing()
 	whole(t, cl, 3)
-	for _, w := range loads {
-		w.healthy.Store(true)
-	}
+	work.Heal()
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Heal, Index: checkpoint(t, cl).Index})
-	for _, w := range loads {
-		drained(t, cl, w.queue)
+	if err := work.Drain(within(t, 2*time.Minute), cl); err != nil {
+		t.Fatal(err)
 	}
 	v := checkpoint(t, cl)
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Drained, Index: v.Index})
-	stopWorkers()
-	ws.Wait()
-	for _, w := range loads {
-		w.readAll(within(t, 2*time.Minute))
+	if err := work.StopWorking(); err != nil {
+		t.Error(err)
 	}
+	work.ReadAll(within(t, 2*time.Minute))
 	if err := rec.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -154,11 +107,7 @@ func TestHistory(t *testing.T) {
 			}
 		}
 	}
-	var also []string
-	for _, w := range loads {
-		also = append(also, w.required()...)
-	}
-	judgeHistory(t, file, taps, v, also)
+	judgeHistory(t, keep, v, work.Required())
 }
 
 // keepDir is where the history goes: the folder that was asked for, or one that is removed unless the test fails.
@@ -185,55 +134,28 @@ func keepDir(t *testing.T) string {
 }
 
 // judgeHistory checks what was recorded.
-func judgeHistory(t *testing.T, file, taps string, v client.Verified, also []string) {
+func judgeHistory(t *testing.T, dir string, last client.Verified, also []string) {
 	t.Helper()
-	f, err := os.Open(file)
+	states := history.States{Index: last.Index}
+	for _, n := range last.Nodes {
+		states.Nodes = append(states.Nodes, history.NodeState{Node: n.ID, Digest: n.Digest, Error: n.Error})
+	}
+	v, err := history.Judge(dir, states, history.Config{Also: also})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	h := &history.History{}
-	if h.Events, err = history.ReadEvents(f); err != nil {
-		t.Fatal(err)
-	}
-	entries, err := history.ReadTaps(taps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var digests map[uint64][32]byte
-	if h.Effects, digests, err = history.Replay(entries); err != nil {
-		t.Fatal(err)
-	}
-	out, err := os.Create(filepath.Join(filepath.Dir(file), "effects.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer out.Close()
-	if err := history.WriteEffects(out, h.Effects); err != nil {
-		t.Fatal(err)
-	}
-	sum := digests[v.Index]
-	for _, n := range v.Nodes {
-		if n.Digest != hex.EncodeToString(sum[:]) {
-			t.Errorf("G15: at index %d node %s has the digest %s %s, the log of the taps gives %x", v.Index, n.ID, n.Digest, n.Error, sum)
-		}
-	}
-	began := time.Now()
-	r := history.Check(h, history.Config{Also: also})
-	took := time.Since(began)
 	var b strings.Builder
-	if _, err := r.WriteTo(&b); err != nil {
+	if _, err := v.Report.WriteTo(&b); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("checked in %s, %d entries:\n%s", took, len(entries), b.String())
-	if err := r.Err(); err != nil {
-		t.Error(err)
-	}
-	began = time.Now()
-	o := history.SecondOpinion(h.Events)
-	t.Logf("Porcupine judged %d messages in %s, left %d, could not decide %d", o.Messages, time.Since(began), o.Left, o.Undecided)
+	t.Logf("judged in %s, %d entries of %d terms:\n%s", v.Took, v.Entries, v.Terms, b.String())
+	o := v.Opinion
+	t.Logf("Porcupine judged %d messages, left %d, could not decide %d", o.Messages, o.Left, o.Undecided)
 	for _, v := range o.Illegal {
 		t.Errorf("%s: %s\n%s", v.Guarantee, v.What, strings.Join(v.Events, "\n"))
+	}
+	if err := v.Err(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -278,7 +200,7 @@ func killLeader(t *testing.T, c *proc.Cluster, rec *history.Recorder, down time.
 	n.Kill()
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Killed, Node: n.Name, Leader: true})
 	leader(t, c)
-	if err := linger(t.Context(), down); err != nil {
+	if err := linger(t, down); err != nil {
 		t.Fatal(err)
 	}
 	if err := n.Start(); err != nil {
@@ -305,7 +227,7 @@ func freezeLeader(t *testing.T, c *proc.Cluster, rec *history.Recorder, longer t
 		}
 		return false
 	})
-	if err := linger(t.Context(), longer); err != nil {
+	if err := linger(t, longer); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -327,7 +249,7 @@ func killMost(t *testing.T, c *proc.Cluster, rec *history.Recorder, rng *rand.Ra
 		n.Kill()
 	}
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Down})
-	if err := linger(t.Context(), time.Second); err != nil {
+	if err := linger(t, time.Second); err != nil {
 		t.Fatal(err)
 	}
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Up})
@@ -349,7 +271,7 @@ func killAll(t *testing.T, c *proc.Cluster, rec *history.Recorder, rng *rand.Ran
 	t.Helper()
 	c.Kill()
 	rec.Add(history.Event{Kind: history.Mark, Note: history.Down})
-	if err := linger(t.Context(), 300*time.Millisecond); err != nil {
+	if err := linger(t, 300*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	for _, n := range c.Nodes {
@@ -366,26 +288,14 @@ func killAll(t *testing.T, c *proc.Cluster, rec *history.Recorder, rng *rand.Ran
 	}
 }
 
-// readAll reads how every message stands at the end.
-func (w *workload) readAll(ctx context.Context) {
-	ids := make(chan string)
-	var wg sync.WaitGroup
-	for range 8 {
-		wg.Go(func() {
-			l := w.link()
-			defer l.drop()
-			for id := range ids {
-				w.status(ctx, l, id, history.Final)
-				w.result(ctx, l, id)
-			}
-		})
+// linger lets time pass, in which clients work, or try to.
+func linger(t *testing.T, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-t.Context().Done():
+		return t.Context().Err()
 	}
-	w.mu.Lock()
-	row := w.row
-	w.mu.Unlock()
-	for _, id := range row {
-		ids <- id
-	}
-	close(ids)
-	wg.Wait()
 }

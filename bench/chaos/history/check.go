@@ -14,8 +14,8 @@ type Config struct {
 	Within time.Duration
 	// MayBeVacuous leaves out the demand that the run has met what it is about.
 	MayBeVacuous bool
-	// Also are counters that the run must have moved beside those that every run must.
-	Also []string
+	// Also are counters that the run must have moved beside those that every run must; Without are those of both that it need not.
+	Also, Without []string
 }
 
 // operation is one call with all that came of it.
@@ -74,7 +74,7 @@ func Check(h *History, cfg Config) *Report {
 	c.tally()
 	if !cfg.MayBeVacuous {
 		for _, what := range slices.Concat(required, cfg.Also) {
-			if r.Sometimes[what] == 0 {
+			if r.Sometimes[what] == 0 && !slices.Contains(cfg.Without, what) {
 				r.Vacuous = append(r.Vacuous, what)
 			}
 		}

@@ -1,4 +1,4 @@
-package chaos
+package workload
 
 import (
 	"context"
@@ -19,7 +19,7 @@ const (
 )
 
 // options are those of a workload's queue.
-func (w *workload) options() client.QueueOptions {
+func (w *load) options() client.QueueOptions {
 	o := client.QueueOptions{
 		Lease: workLease, DedupWindow: workWindow, Retry: &client.RetryPolicy{Kind: "fixed", Initial: workRetry, MaxAttempts: 4},
 	}
@@ -38,7 +38,7 @@ func (w *workload) options() client.QueueOptions {
 }
 
 // required are the counters that a run with this queue must have moved.
-func (w *workload) required() []string {
+func (w *load) required() []string {
 	switch w.kind {
 	case onceMode:
 		return history.RequiredOnce
@@ -53,8 +53,8 @@ func (w *workload) required() []string {
 }
 
 // consumed works on what is pushed to it by the SDK and may not be given back, until ctx ends.
-func (w *workload) consumed(ctx context.Context, cl *client.Client) error {
-	n := int(workers.Add(1))
+func (w *load) consumed(ctx context.Context, cl *client.Client) error {
+	n := int(w.people.Add(1))
 	err := cl.Consume(ctx, w.queue, client.ConsumeOptions{Concurrency: 4, Prefetch: 16}, func(_ context.Context, d *client.Delivery) (*client.Result, error) {
 		w.met(d.ID)
 		w.rec.Add(history.Event{
@@ -69,7 +69,7 @@ func (w *workload) consumed(ctx context.Context, cl *client.Client) error {
 }
 
 // bury looks for dead letters until ctx ends, and has them come back, once or, as it hopes, twice; deletes some; and now and then all.
-func (w *workload) bury(ctx context.Context, every time.Duration) {
+func (w *load) bury(ctx context.Context, every time.Duration) {
 	l := w.link()
 	defer l.drop()
 	tick := time.NewTicker(every)
@@ -108,7 +108,7 @@ func (w *workload) bury(ctx context.Context, every time.Duration) {
 }
 
 // requeue has a dead letter come back; the request is sent so many times.
-func (w *workload) requeue(ctx context.Context, l *link, id string, times int) {
+func (w *load) requeue(ctx context.Context, l *link, id string, times int) {
 	req, err := l.request(ctx, 1)
 	if err != nil {
 		return
@@ -148,7 +148,7 @@ func (l *link) single(a answer, take func(o *wire.Outcome)) answer {
 }
 
 // remove deletes a dead letter, or all of them.
-func (w *workload) remove(ctx context.Context, l *link, t wire.Type, op history.Op, id string) {
+func (w *load) remove(ctx context.Context, l *link, t wire.Type, op history.Op, id string) {
 	req, err := l.request(ctx, 1)
 	if err != nil {
 		return

@@ -1,4 +1,4 @@
-package chaos
+package workload
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // gather makes batches until ctx ends: with a few members or none, sealed once, twice or never, and now and then with a member that comes too
 // late.
-func (w *workload) gather(ctx context.Context, every time.Duration) {
+func (w *load) gather(ctx context.Context, every time.Duration) {
 	l := w.link()
 	defer l.drop()
 	tick := time.NewTicker(every)
@@ -58,7 +58,7 @@ func (w *workload) gather(ctx context.Context, every time.Duration) {
 }
 
 // makeBatch makes a batch whose callback comes to the queue, "" where it could not or does not know.
-func (w *workload) makeBatch(ctx context.Context, l *link, callback string) (id string) {
+func (w *load) makeBatch(ctx context.Context, l *link, callback string) (id string) {
 	req, err := l.request(ctx, 1)
 	if err != nil {
 		return ""
@@ -78,7 +78,7 @@ func (w *workload) makeBatch(ctx context.Context, l *link, callback string) (id 
 	return ev.Message
 }
 
-func (w *workload) seal(ctx context.Context, l *link, id string) {
+func (w *load) seal(ctx context.Context, l *link, id string) {
 	req, err := l.request(ctx, 1)
 	if err != nil {
 		return

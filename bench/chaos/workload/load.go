@@ -1,4 +1,4 @@
-package chaos
+package workload
 
 import (
 	"context"
@@ -22,31 +22,32 @@ const (
 	workWindow = 1500 * time.Millisecond
 )
 
-// workload is everything that is done to one queue, and what its parts share.
-type workload struct {
-	queue   string
-	kind    string // an ordering mode, or what else the queue is about
-	mode    string // the ordering mode
-	addrs   []string
-	rec     *history.Recorder
-	seed    uint64
-	every   time.Duration // between two requests of a producer
-	healthy atomic.Bool   // workers do no harm any more
+// load is everything that is done to one queue, and what its parts share.
+type load struct {
+	queue              string
+	kind               string // an ordering mode, or what else the queue is about
+	mode               string // the ordering mode
+	addrs              []string
+	rec                *history.Recorder
+	seed               uint64
+	every              time.Duration // between two requests of a producer
+	producers, pullers int
+	people             *atomic.Int64 // of all loads: the last number that a client was given
+	gate               *gate         // of all loads: workers stand still at it
+	healthy            atomic.Bool   // workers do no harm any more
 
 	mu  sync.Mutex
 	ids map[string]bool // guarded by mu: messages that were confirmed or seen
 	row []string        // guarded by mu: them, in order
 }
 
-var workers atomic.Int64
-
-func (w *workload) link() *link {
-	n := int(workers.Add(1))
+func (w *load) link() *link {
+	n := int(w.people.Add(1))
 	return &link{addrs: w.addrs, rec: w.rec, worker: n, rng: rand.New(rand.NewPCG(w.seed, uint64(n)))}
 }
 
 // met remembers a message.
-func (w *workload) met(id string) {
+func (w *load) met(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id != "" && !w.ids[id] {
@@ -56,7 +57,7 @@ func (w *workload) met(id string) {
 }
 
 // recent draws one of the last messages, "" where there is none.
-func (w *workload) recent(rng *rand.Rand) string {
+func (w *load) recent(rng *rand.Rand) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.row) == 0 {
@@ -68,7 +69,7 @@ func (w *workload) recent(rng *rand.Rand) string {
 
 // produce enqueues until ctx ends: batches and single messages with all sorts of options, requests sent twice, requests
 // whose sender is gone before the answer.
-func (w *workload) produce(ctx context.Context) {
+func (w *load) produce(ctx context.Context) {
 	l := w.link()
 	defer l.drop()
 	tick := time.NewTicker(w.every)
@@ -113,7 +114,7 @@ func (w *workload) produce(ctx context.Context) {
 }
 
 // message draws a message.
-func (w *workload) message(rng *rand.Rand, text string) wire.Message {
+func (w *load) message(rng *rand.Rand, text string) wire.Message {
 	m := wire.Message{Body: []byte(text)}
 	if w.mode == "unordered" && rng.IntN(2) == 0 {
 		p := uint8(rng.IntN(10))
@@ -143,7 +144,7 @@ func (w *workload) message(rng *rand.Rand, text string) wire.Message {
 }
 
 // calls notes that the messages of a request are about to be sent.
-func (w *workload) calls(l *link, body *wire.Enqueue) []uint64 {
+func (w *load) calls(l *link, body *wire.Enqueue) []uint64 {
 	calls := make([]uint64, len(body.Messages))
 	for i := range body.Messages {
 		calls[i] = l.rec.Call(history.Event{
@@ -155,7 +156,7 @@ func (w *workload) calls(l *link, body *wire.Enqueue) []uint64 {
 }
 
 // enqueued notes what became of them.
-func (w *workload) enqueued(l *link, body *wire.Enqueue, calls []uint64, a answer) {
+func (w *load) enqueued(l *link, body *wire.Enqueue, calls []uint64, a answer) {
 	var e wire.Enqueued
 	if a.class == history.OK {
 		if err := a.raw.Decode(&e); err != nil || len(e.Outcomes) != len(calls) {
@@ -185,7 +186,7 @@ func (w *workload) enqueued(l *link, body *wire.Enqueue, calls []uint64, a answe
 }
 
 // pull works on what it pulls until ctx ends, well or badly.
-func (w *workload) pull(ctx context.Context) {
+func (w *load) pull(ctx context.Context) {
 	l := w.link()
 	defer l.drop()
 	for ctx.Err() == nil {
@@ -221,13 +222,14 @@ func (w *workload) pull(ctx context.Context) {
 			return
 		}
 		for i := range got.Messages {
+			w.gate.pass(ctx)
 			w.handle(ctx, l, got.Messages[i].Token)
 		}
 	}
 }
 
 // handle does what a worker may do with a lease, and what it should not.
-func (w *workload) handle(ctx context.Context, l *link, token string) {
+func (w *load) handle(ctx context.Context, l *link, token string) {
 	result := []byte("result of " + token)
 	p := l.rng.IntN(100)
 	if w.healthy.Load() {
@@ -284,17 +286,17 @@ func (w *workload) handle(ctx context.Context, l *link, token string) {
 	}
 }
 
-func (w *workload) event(l *link, op history.Op, token string) history.Event {
+func (w *load) event(l *link, op history.Op, token string) history.Event {
 	return history.Event{Worker: l.worker, Op: op, Queue: w.queue, Token: token}
 }
 
 // ack sends an ack; result nil: without one.
-func (w *workload) ack(ctx context.Context, l *link, token string, result []byte) {
+func (w *load) ack(ctx context.Context, l *link, token string, result []byte) {
 	w.ackThen(ctx, l, token, result, nil)
 }
 
 // ackThen sends an ack that enqueues a message, where then is its body.
-func (w *workload) ackThen(ctx context.Context, l *link, token string, result, then []byte) {
+func (w *load) ackThen(ctx context.Context, l *link, token string, result, then []byte) {
 	body := &wire.Ack{Token: token}
 	ev := w.event(l, history.Ack, token)
 	if then != nil {
@@ -317,7 +319,7 @@ func (w *workload) ackThen(ctx context.Context, l *link, token string, result, t
 	l.ended(ev, a)
 }
 
-func (w *workload) nack(ctx context.Context, l *link, token string, permanent bool) {
+func (w *load) nack(ctx context.Context, l *link, token string, permanent bool) {
 	body := &wire.Nack{Token: token, Error: "failed on purpose", Permanent: permanent}
 	if l.rng.IntN(3) == 0 {
 		ms := l.rng.Int64N(300)
@@ -336,7 +338,7 @@ func (w *workload) nack(ctx context.Context, l *link, token string, permanent bo
 	l.ended(ev, a)
 }
 
-func (w *workload) extend(ctx context.Context, l *link, token string) {
+func (w *load) extend(ctx context.Context, l *link, token string) {
 	ev := w.event(l, history.Extend, token)
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(context.WithoutCancel(ctx), wire.TypeExtend, &wire.Extend{Token: token, LeaseMillis: workLease.Milliseconds()})
@@ -350,7 +352,7 @@ func (w *workload) extend(ctx context.Context, l *link, token string) {
 	l.ended(ev, a)
 }
 
-func (w *workload) release(ctx context.Context, l *link, token string) {
+func (w *load) release(ctx context.Context, l *link, token string) {
 	ev := w.event(l, history.Release, token)
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(context.WithoutCancel(ctx), wire.TypeRelease, &wire.Release{Token: token})
@@ -365,7 +367,7 @@ func (w *workload) release(ctx context.Context, l *link, token string) {
 }
 
 // meddle reads, cancels and pushes results of what has just been enqueued, until ctx ends.
-func (w *workload) meddle(ctx context.Context, every time.Duration) {
+func (w *load) meddle(ctx context.Context, every time.Duration) {
 	l := w.link()
 	defer l.drop()
 	tick := time.NewTicker(every)
@@ -396,7 +398,7 @@ func (w *workload) meddle(ctx context.Context, every time.Duration) {
 }
 
 // status reads where a task stands.
-func (w *workload) status(ctx context.Context, l *link, id string, op history.Op) answer {
+func (w *load) status(ctx context.Context, l *link, id string, op history.Op) answer {
 	ev := history.Event{Worker: l.worker, Op: op, Queue: w.queue, Message: id, Note: history.StatusOnly}
 	ev.Call = l.rec.Call(ev)
 	ev.Note = ""
@@ -418,7 +420,7 @@ func (w *workload) status(ctx context.Context, l *link, id string, op history.Op
 }
 
 // result reads a task's result. What has not ended, or was cancelled, is answered with a fault.
-func (w *workload) result(ctx context.Context, l *link, id string) {
+func (w *load) result(ctx context.Context, l *link, id string) {
 	ev := history.Event{Worker: l.worker, Op: history.Read, Queue: w.queue, Message: id}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(ctx, wire.TypeResultGet, &wire.ResultGet{Task: wire.TaskRef{TaskID: id}})
@@ -438,7 +440,7 @@ func (w *workload) result(ctx context.Context, l *link, id string) {
 	l.ended(ev, a)
 }
 
-func (w *workload) cancel(ctx context.Context, l *link, id string) {
+func (w *load) cancel(ctx context.Context, l *link, id string) {
 	req, err := l.request(ctx, 1)
 	if err != nil {
 		return
@@ -456,7 +458,7 @@ func (w *workload) cancel(ctx context.Context, l *link, id string) {
 	l.ended(ev, a)
 }
 
-func (w *workload) push(ctx context.Context, l *link, id string) {
+func (w *load) push(ctx context.Context, l *link, id string) {
 	req, err := l.request(ctx, 1)
 	if err != nil {
 		return
@@ -479,8 +481,8 @@ func (w *workload) push(ctx context.Context, l *link, id string) {
 }
 
 // subscribed works on what is pushed to it by the SDK, until ctx ends. Of its calls the history has the acks.
-func (w *workload) subscribed(ctx context.Context, cl *client.Client) error {
-	n := int(workers.Add(1))
+func (w *load) subscribed(ctx context.Context, cl *client.Client) error {
+	n := int(w.people.Add(1))
 	rng := rand.New(rand.NewPCG(w.seed, uint64(n)))
 	got := make(chan *client.Delivery, 16)
 	sub, err := cl.Subscribe(ctx, w.queue, client.SubscribeOptions{Credit: cap(got), Worker: fmt.Sprintf("subscriber %d", n)}, func(d *client.Delivery) {
@@ -507,6 +509,7 @@ func (w *workload) subscribed(ctx context.Context, cl *client.Client) error {
 		case <-ctx.Done():
 			return nil
 		}
+		w.gate.pass(ctx)
 		p := rng.IntN(100)
 		if w.healthy.Load() {
 			p = 99
@@ -526,7 +529,7 @@ func (w *workload) subscribed(ctx context.Context, cl *client.Client) error {
 	}
 }
 
-func (w *workload) sdkAck(ctx context.Context, cl *client.Client, n int, d *client.Delivery) {
+func (w *load) sdkAck(ctx context.Context, cl *client.Client, n int, d *client.Delivery) {
 	output := []byte("result of " + d.Token)
 	ev := history.Event{Worker: n, Op: history.Ack, Queue: w.queue, Token: d.Token, Result: history.Sum(output)}
 	ev.Call = w.rec.Call(ev)
