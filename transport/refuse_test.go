@@ -261,13 +261,13 @@ func TestRefuseOffLoopback(t *testing.T) {
 	t.Parallel()
 	for addr, says := range map[string]string{
 		"127.0.0.1:7340": "", "127.0.0.2:1": "", "[::1]:7340": "", "localhost:7340": "",
-		":7340":            "every interface",
-		"0.0.0.0:7340":     "off loopback",
-		"[::]:7340":        "off loopback",
-		"192.0.2.1:7340":   "off loopback",
-		"example.org:1":    "names a host",
-		"127.0.0.1":        "host:port",
-		"localhost.evil:1": "names a host",
+		":7340":             "every interface",
+		"0.0.0.0:7340":      "off loopback",
+		"[::]:7340":         "off loopback",
+		"198.51.100.1:7340": "off loopback",
+		"example.org:1":     "names a host",
+		"127.0.0.1":         "host:port",
+		"localhost.evil:1":  "names a host",
 	} {
 		err := RefuseOffLoopback(addr)
 		if says == "" && err != nil {
