@@ -86,7 +86,7 @@ func (l *link) connect(ctx context.Context) error {
 func (l *link) try(ctx context.Context, addr string) error {
 	d := websocket.Dialer{HandshakeTimeout: time.Second, Subprotocols: []string{wire.Subprotocol}}
 	u := url.URL{Scheme: "ws", Host: addr, Path: "/v1/ws"}
-	ws, _, err := d.DialContext(ctx, u.String(), nil) //nolint:bodyclose // gorilla leaves nothing to close
+	ws, _, err := d.DialContext(ctx, u.String(), nil)
 	if err != nil {
 		return err
 	}
