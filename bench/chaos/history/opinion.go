@@ -231,6 +231,9 @@ func SecondOpinion(events []Event) *Opinion {
 				}
 				sent[id] = true
 			case Ack, Nack, Extend, Release:
+				if e.Class == Refused && e.Index == 0 {
+					continue // at the door: it says nothing of the message
+				}
 				if e.Duplicate {
 					left[messageOf(c.Token)] = true
 				}

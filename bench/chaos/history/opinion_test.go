@@ -131,6 +131,35 @@ func opinionOf(h *History) error {
 	return nil
 }
 
+// What is refused at the door, where there is no leader, says nothing of the message: neither that its token is void nor that it is not.
+func TestSecondOpinionOfTheDoor(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]*History{"told": wholeStory(t), "recorded": recorded(t)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := &planter{h: h.clone()}
+			var more []Event
+			for i := range p.h.Events {
+				e := &p.h.Events[i]
+				if e.Kind != Return || e.Op != Ack && e.Op != Nack && e.Op != Extend && e.Op != Release {
+					continue
+				}
+				call := *p.callOf(e)
+				call.Call, call.At = 1<<40+uint64(i), e.At
+				more = append(more, call, Event{Kind: Return, At: e.At, Call: call.Call, Op: e.Op, Class: Refused, Code: "no_leader"})
+			}
+			if len(more) == 0 {
+				t.Fatal("there is nothing that could be refused")
+			}
+			p.h.Events = append(p.h.Events, more...)
+			p.sort()
+			if err := opinionOf(p.h); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Porcupine has nothing against a true history, and finds no order for one with a lie in it.
 func TestSecondOpinion(t *testing.T) {
 	t.Parallel()
