@@ -14,7 +14,8 @@
 // Every body is its own proof: producer, number, and a checksum over both and the padding. The recorded result of a
 // message is the SHA-256 of its body, so that a result of another message cannot pass for it.
 //
-// TestHistory records everything that clients see and has it judged by the checker in bench/chaos/history.
+// TestHistory records everything that clients (bench/chaos/workload) see and has it judged by the checker in bench/chaos/history.
+// TestMixedFaults does so under a drawn schedule of faults of all sorts (bench/chaos/nemesis); its long form is the command bench/chaos/run.
 //
 // Nodes are built with the planted bug of the test binary, where it has one (fsm/mutant).
 //

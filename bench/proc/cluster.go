@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ type Config struct {
 	Args   []string // more flags for every `serve`
 	Env    []string // more environment for every node, "K=V"
 	Base   int      // first of the fixed ports (client, raft, gossip, ten apart a node); 0: free ports are picked
+	Hosts  []string // where each node is, an address without a port, with the fixed ports from Base (0: 7340) on; nil: loopback
 }
 
 // Cluster is a set of node processes.
@@ -67,13 +69,23 @@ func New(cfg Config) (*Cluster, error) {
 	return c, os.MkdirAll(cfg.Dir, 0o700)
 }
 
+// firstPort is the client port of the first node where each has a host of its own.
+const firstPort = 7340
+
 // pickPorts finds three addresses a node: client, raft, gossip.
 func pickPorts(cfg Config) ([]string, error) {
-	if cfg.Base > 0 {
+	if len(cfg.Hosts) > 0 && len(cfg.Hosts) != cfg.Nodes {
+		return nil, fmt.Errorf("there are %d hosts for %d nodes", len(cfg.Hosts), cfg.Nodes)
+	}
+	if cfg.Base > 0 || len(cfg.Hosts) > 0 {
 		var out []string
 		for i := range cfg.Nodes {
+			host := "127.0.0.1"
+			if len(cfg.Hosts) > 0 {
+				host = cfg.Hosts[i]
+			}
 			for k := range 3 {
-				out = append(out, fmt.Sprintf("127.0.0.1:%d", cfg.Base+10*i+k))
+				out = append(out, net.JoinHostPort(host, fmt.Sprint(cmp.Or(cfg.Base, firstPort)+10*i+k)))
 			}
 		}
 		return out, nil

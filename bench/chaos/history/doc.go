@@ -57,7 +57,7 @@
 //
 // # What is not judged
 //
-// Operations that the workload of bench/chaos does not use: purges of live messages, edits of dead letters, dead-letter queues, replacing
+// Operations that bench/chaos/workload does not use: purges of live messages, edits of dead letters, dead-letter queues, replacing
 // and rescheduling, schedules, rates of keys, limits of a queue. One that moves messages is reported under the guarantee "judge", so that
 // nothing is passed over in silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
 // Which of its ids a redriven message that ended without a result is still found by, or one whose result came before, is left open; and

@@ -55,7 +55,7 @@ const (
 // Notes of marks.
 const (
 	Killed     = "killed"       // a node, named by Node; Leader where it led
-	Frozen     = "frozen"       // the node that led, named by Node, is stopped until another one leads
+	Frozen     = "frozen"       // the node that led, named by Node, stands still
 	Down       = "down"         // no majority is left alive
 	Up         = "up"           // a majority is about to be started again
 	Heal       = "heal"         // faults have ended; Index is where

@@ -76,6 +76,9 @@ func (r *Recorder) add(e *Event) {
 	r.err = r.enc.Encode(e)
 }
 
+// Elapsed is how long ago the recorder began: the time that an event would bear now.
+func (r *Recorder) Elapsed() time.Duration { return time.Since(r.start) }
+
 // Count is how many events there are.
 func (r *Recorder) Count() int {
 	r.mu.Lock()

@@ -6,9 +6,9 @@ import "time"
 const Clients = "clients"
 
 // Network is what the nodes of a run and their clients reach each other through, where faults can be put into it. What is cut lets
-// nothing pass and tells nobody: connections stay, and go on once it is healed. Each fault but Shape and Reset takes the place of
-// the one that was there; Heal ends all. Methods return when the fault is in force. The engine has one fault in it at a time, so that
-// the methods that inject are not called side by side; Close ends everything at any moment.
+// nothing pass and tells nobody: connections stay, and go on once it is healed. Cuts add to those that are there; Heal ends all.
+// Methods return when the fault is in force. The engine has one fault in it at a time, so that the methods that inject are not called
+// side by side; Close ends everything at any moment.
 type Network interface {
 	// Host is the address of a node, without a port, as other nodes and clients of this process reach it.
 	Host(node string) string
