@@ -37,7 +37,6 @@ const (
 
 // soakSample is one look at one node.
 type soakSample struct {
-	Look       int     `json:"look"` // the same for all nodes that were looked at together
 	At         float64 `json:"at_s"`
 	Phase      string  `json:"phase"` // first, second: steady; else "": not to be compared
 	Node       string  `json:"node"`
@@ -70,7 +69,7 @@ func (s *soak) enter(phase string) {
 func (s *soak) sample(ctx context.Context, t *testing.T) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	for look := 1; ; look++ {
+	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -91,7 +90,7 @@ func (s *soak) sample(ctx context.Context, t *testing.T) {
 				continue
 			}
 			one := soakSample{
-				Look: look, At: time.Since(s.began).Seconds(), Phase: phase, Node: n.Name, P99: p99,
+				At: time.Since(s.began).Seconds(), Phase: phase, Node: n.Name, P99: p99,
 				RSS: m["process_resident_memory_bytes"], Goroutines: m["go_goroutines"], Files: m["process_open_fds"],
 				Log: m["quorate_raft_log_store_bytes"], Disk: float64(taken(t, n.DataDir)),
 			}
@@ -132,6 +131,11 @@ func TestSoak(t *testing.T) {
 	create(t, cl, "steady", kept)
 	create(t, cl, "backlog", kept)
 	s := &soak{c: c, cl: cl, began: time.Now()}
+	whole(t, cl, 3)
+	goroutines, files, ok := s.idle(within(t, 10*time.Second))
+	if !ok {
+		t.Fatal("a node does not show its metrics")
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var sampling sync.WaitGroup
@@ -152,17 +156,24 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%d messages were confirmed and never delivered, among them %v", len(lost), lost[:min(len(lost), 10)])
 	}
 	verify(t, cl, 3)
+	s.rests(t, goroutines, files)
 	s.judge(t)
 	s.write(t)
 }
 
-// load sends at the rate that was asked for and receives, until stop is called; stop waits until all has been received.
+// load sends at the rate that was asked for and receives, until stop is called; stop waits until all has been received and ends the
+// clients.
 func (s *soak) load(t *testing.T, l *Ledger) (stop func()) {
 	t.Helper()
 	pctx, stopProducer := context.WithCancel(t.Context())
 	cctx, stopConsumers := context.WithCancel(t.Context())
 	var ps, cs sync.WaitGroup
-	producer, watch := open(t, s.c.Addrs()...), open(t, s.c.Addrs()...)
+	var clients []*client.Client
+	one := func() *client.Client {
+		clients = append(clients, open(t, s.c.Addrs()...))
+		return clients[len(clients)-1]
+	}
+	producer := one()
 	ps.Go(func() {
 		err := l.ProduceAt(pctx, producer, "steady", 2<<10, 4096, *soakRate, func(took time.Duration) {
 			s.mu.Lock()
@@ -174,7 +185,7 @@ func (s *soak) load(t *testing.T, l *Ledger) (stop func()) {
 		}
 	})
 	for range 2 {
-		consumer := open(t, s.c.Addrs()...)
+		consumer := one()
 		cs.Go(func() {
 			err := consumer.Consume(cctx, "steady", client.ConsumeOptions{Concurrency: 8, Prefetch: 64, Lease: 5 * time.Second, DrainTimeout: 5 * time.Second}, l.Handle)
 			if err != nil && cctx.Err() == nil {
@@ -185,20 +196,28 @@ func (s *soak) load(t *testing.T, l *Ledger) (stop func()) {
 	return func() {
 		stopProducer()
 		ps.Wait()
-		drained(t, watch, "steady")
+		drained(t, s.cl, "steady")
 		stopConsumers()
 		cs.Wait()
+		for _, cl := range clients {
+			if err := cl.Close(within(t, 10*time.Second)); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 }
 
 // steady lets the load alone for a while, but for faults, each at the beginning of a part of it.
 func (s *soak) steady(t *testing.T, phase string, d time.Duration, faults int) {
 	t.Helper()
-	for i := range faults {
-		s.fault(t, i)
-		s.settle(t)
+	parts := max(faults, 1)
+	for i := range parts {
+		if i < faults {
+			s.fault(t, i)
+			s.settle(t)
+		}
 		s.enter(phase)
-		elapse(t, d/time.Duration(faults))
+		elapse(t, d/time.Duration(parts))
 		s.enter("")
 	}
 }
@@ -287,39 +306,45 @@ func (s *soak) backlog(t *testing.T, n int, d time.Duration) {
 	s.settle(t)
 }
 
-// together are the sums over all nodes of one phase's looks at all of them. What clients cost follows the leader, so that no node by
-// itself stays as it is.
-func (s *soak) together(get func(soakSample) float64, phase string) (sums []float64) {
-	sum, seen := map[int]float64{}, map[int]int{}
-	for _, one := range s.samples {
-		if one.Phase == phase {
-			sum[one.Look] += get(one)
-			seen[one.Look]++
+// idle is how many goroutines and open files all nodes have together; ok is false where one does not answer.
+func (s *soak) idle(ctx context.Context) (goroutines, files float64, ok bool) {
+	for _, n := range s.c.Nodes {
+		m := n.Metrics(ctx)
+		if m == nil {
+			return 0, 0, false
 		}
+		goroutines += m["go_goroutines"]
+		files += m["process_open_fds"]
 	}
-	for look, n := range seen {
-		if n == len(s.c.Nodes) {
-			sums = append(sums, sum[look])
-		}
-	}
-	return sums
+	return goroutines, files, true
+}
+
+// rests waits until the nodes have, without load, about as many goroutines and open files as before it. Some stay: what nodes keep open to
+// each other is opened by need.
+func (s *soak) rests(t *testing.T, goroutines, files float64) {
+	t.Helper()
+	var g, f float64
+	t.Cleanup(func() {
+		t.Logf("goroutines of all nodes: %.0f before, %.0f after; open files %.0f and %.0f", goroutines, g, files, f)
+	})
+	eventually(t, time.Minute, "goroutines and open files are what they were before the load", func(ctx context.Context) bool {
+		var ok bool
+		g, f, ok = s.idle(ctx)
+		return ok && g <= goroutines+24 && f <= files+16
+	})
 }
 
 // judge holds the second steady time against the first.
 func (s *soak) judge(t *testing.T) {
 	t.Helper()
 	long := *soakFor >= soakJudged
-	compare := func(who, what string, first, second []float64, times, more float64, judged bool) {
+	compare := func(who, what string, first, second []float64, times, more float64) {
 		a, b := median(first), median(second)
 		t.Logf("%s: %s: %.4g in the first steady time (%d looks), %.4g in the second (%d)", who, what, a, len(first), b, len(second))
-		if judged && !(b <= a*times+more) { // NaN: nobody has looked
+		if long && !(b <= a*times+more) { // NaN: nobody has looked
 			t.Errorf("%s: %s went from %.4g to %.4g", who, what, a, b)
 		}
 	}
-	goroutines := func(o soakSample) float64 { return o.Goroutines }
-	files := func(o soakSample) float64 { return o.Files }
-	compare("all nodes", "goroutines", s.together(goroutines, "first"), s.together(goroutines, "second"), 1, 10, true)
-	compare("all nodes", "open files", s.together(files, "first"), s.together(files, "second"), 1, 6, true)
 	most := 0.0
 	for _, one := range s.samples {
 		most = max(most, one.Log)
@@ -336,9 +361,9 @@ func (s *soak) judge(t *testing.T) {
 			return first, second
 		}
 		first, second := both(rss)
-		compare(n.Name, "resident bytes", first, second, 1.25, 32<<20, long)
+		compare(n.Name, "resident bytes", first, second, 1.25, 32<<20)
 		first, second = both(disk)
-		compare(n.Name, "bytes on disk", first, second, 1.25, 64<<20, long)
+		compare(n.Name, "bytes on disk", first, second, 1.25, 64<<20)
 		for _, phase := range []string{"first", "second"} {
 			at, bytes := s.of(n.Name, rss, phase)
 			for i := range at {
