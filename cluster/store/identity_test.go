@@ -134,7 +134,7 @@ func TestClosedWhileAProcessIsStarted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer unix.Close(forked) //nolint:errcheck // a copy
+		defer unix.Close(forked)
 		if err := d.Close(); err != nil {
 			t.Fatal(err)
 		}
