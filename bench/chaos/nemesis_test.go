@@ -12,10 +12,10 @@ import (
 
 var mixedFor = flag.Duration("mixed-for", 20*time.Second, "how long clients work in TestMixedFaults")
 
-// Faults of all sorts that this machine can have, drawn from the seed: processes, clocks, membership, disks. What clients saw agrees with the
+// Faults of all sorts that this machine can have, drawn from the seed: processes, the network, clocks, membership, disks. What clients saw agrees with the
 // log and the contract. The long form is bench/chaos/run. (L4)
 func TestMixedFaults(t *testing.T) {
-	s, err := nemesis.Draw(draw(t).Uint64(), nemesis.Mixed, 3, *mixedFor, nemesis.MeansHere(nil))
+	s, err := nemesis.Draw(draw(t).Uint64(), nemesis.Mixed, 3, *mixedFor, nemesis.MeansHere())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/bench/chaos/netswitch"
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/fsm/mutant"
@@ -28,6 +29,9 @@ var quorateBin string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(func() int {
+		if status, done := netswitch.Enclose(); done {
+			return status
+		}
 		dir, err := os.MkdirTemp("", "quorate-chaos-")
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -26,20 +26,15 @@ func Inspect(path string) (in Inspection, err error) {
 		return in, err
 	default:
 		in.InUse = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
-		if err := unlock(lock); err != nil {
-			return in, err
-		}
+		lock.Close()
 	}
 	in.Identity, err = readIdentity(filepath.Join(path, identityFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return in, nil
 	}
 	in.LogBytes = onDisk(in.Identity.Kind().path(path))
-	if err != nil || in.InUse {
+	if err != nil || in.InUse || in.Identity.Cluster.IsZero() {
 		return in, err
-	}
-	if in.Identity.empty() {
-		return in, checkEmpty(path, in.Identity)
 	}
 	t, err := openTail(filepath.Join(path, TailFile), false)
 	if err != nil {

@@ -126,7 +126,7 @@ func TestWatch(t *testing.T) {
 
 // A cgroup's quota holds a process down, and its removal lets it go.
 func TestThrottle(t *testing.T) {
-	if !MeansHere(nil).CPU {
+	if !MeansHere().CPU {
 		t.Skip("no cgroup with a CPU quota can be made here")
 	}
 	e := idle(1)

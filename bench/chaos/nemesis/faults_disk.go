@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -192,17 +191,4 @@ func cutPower(s *strike) error {
 		return nil
 	}
 	return s.up(ms)
-}
-
-// MeansHere finds out what a run can have on this machine.
-func MeansHere(n Network) Means {
-	m := Means{Network: n != nil, Disks: forgetfs.Available() == nil}
-	if c, err := newCgroup("probe"); err == nil {
-		m.CPU = c.set("cpu.cfs_quota_us", quotaPeriod/2) == nil
-		m.CPU = c.remove() == nil && m.CPU
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	m.TimeNS = exec.CommandContext(ctx, "unshare", "--time", "--monotonic", "100", "--boottime", "100", "true").Run() == nil
-	return m
 }

@@ -9,7 +9,7 @@ import (
 
 func network(m Means) bool { return m.Network }
 
-const lacksNetwork = "a network that faults can be put into"
+const lacksNetwork = "a network that faults can be put into (network namespaces, /dev/net/tun and nsenter: bench/chaos/netswitch)"
 
 // networkFaults are those that a Network carries out. One is in it at a time.
 var networkFaults = map[string]*faultKind{
@@ -67,7 +67,7 @@ func onNetwork(inject func(*strike, Network) error) func(*strike) error {
 			}
 			giveBack() // who it is has been settled; the node itself is let alone
 		}
-		n := e.cfg.Network
+		n := e.network
 		if err := inject(s, n); err != nil {
 			return err
 		}

@@ -1,11 +1,13 @@
 package nemesis
 
-import "time"
+import (
+	"fmt"
+	"time"
 
-// Clients is the place of all clients on a Network, beside the nodes, which are places by their labels.
-const Clients = "clients"
+	"github.com/quorate/quorate/bench/chaos/netswitch"
+)
 
-// Network is what the nodes of a run and their clients reach each other through, where faults can be put into it. What is cut lets
+// Network is what the nodes of a run, places by their labels, and their clients reach each other through, where faults can be put into it. What is cut lets
 // nothing pass and tells nobody: connections stay, and go on once it is healed. Cuts add to those that are there; Heal ends all.
 // Methods return when the fault is in force. The engine has one fault in it at a time, so that the methods that inject are not called
 // side by side; Close ends everything at any moment.
@@ -43,4 +45,23 @@ type Shape struct {
 	Reorder             int           // percent of packets that are held back for another delay
 	Kbit                int           // kbit/s of each direction of each pair; 0: no limit
 	Seed                uint64
+}
+
+// switched is a netswitch.Switch as a Network.
+type switched struct{ *netswitch.Switch }
+
+// Shape implements Network.
+func (s switched) Shape(how Shape) error { return s.ShapeAll(netswitch.Shape(how)) }
+
+// openNetwork makes the network of a run. This process must be an enclosed one (netswitch.Enclose).
+func openNetwork(nodes int, life time.Duration) (Network, error) {
+	var labels []string
+	for i := range nodes {
+		labels = append(labels, fmt.Sprintf("n%d", i+1))
+	}
+	s, err := netswitch.New(netswitch.Options{Nodes: labels, Life: life})
+	if err != nil {
+		return nil, fmt.Errorf("make a network: %w", err)
+	}
+	return switched{s}, nil
 }

@@ -56,9 +56,13 @@ func (e *engine) startCluster(ctx context.Context) error {
 			fmt.Sprintf("QUORATE_CHAOS_SNAPSHOT_BYTES=%d", snapshotBytes), fmt.Sprintf("QUORATE_CHAOS_SEGMENT_BYTES=%d", 4*snapshotBytes),
 		},
 	}
-	if e.cfg.Network != nil {
+	if e.sched.needs(func(m *Means) { m.Network = false }) {
+		var err error
+		if e.network, err = openNetwork(e.sched.Nodes, 2*e.sched.most()); err != nil {
+			return err
+		}
 		for i := range e.sched.Nodes {
-			cfg.Hosts = append(cfg.Hosts, e.cfg.Network.Host(fmt.Sprintf("n%d", i+1)))
+			cfg.Hosts = append(cfg.Hosts, e.network.Host(fmt.Sprintf("n%d", i+1)))
 		}
 	}
 	c, err := proc.New(cfg)
@@ -68,12 +72,12 @@ func (e *engine) startCluster(ctx context.Context) error {
 	for _, n := range c.Nodes {
 		m := &member{Node: n, token: make(chan struct{}, 1)}
 		m.token <- struct{}{}
-		if e.cfg.Network != nil {
-			m.place = e.cfg.Network.Wrap(n.Name)
+		if e.network != nil {
+			m.place = e.network.Wrap(n.Name)
 		}
 		m.wrap()
 		e.nodes = append(e.nodes, m)
-		if e.sched.needsDisks() {
+		if e.sched.needs(func(m *Means) { m.Disks = false }) {
 			if err := m.mountDisk(); err != nil {
 				return err
 			}
@@ -90,12 +94,11 @@ func (e *engine) startCluster(ctx context.Context) error {
 	return nil
 }
 
-// needsDisks says whether a fault of the schedule is one of disks.
-func (s *Schedule) needsDisks() bool {
-	return slices.ContainsFunc(s.Faults, func(f Fault) bool {
-		k := faultKinds[f.Kind]
-		return k.needs != nil && !k.needs(Means{Network: true, CPU: true, TimeNS: true})
-	})
+// needs says whether a fault of the schedule cannot be without something that is taken from the means.
+func (s *Schedule) needs(take func(*Means)) bool {
+	rest := everything
+	take(&rest)
+	return s.Possible(rest) != nil
 }
 
 // mountDisk puts the node's data on a disk that forgets. This process serves it and never looks at it.
@@ -186,9 +189,6 @@ func (m *member) wipe(ctx context.Context) error {
 // stopCluster ends what runs, looks through the logs, and takes the disks away.
 func (e *engine) stopCluster() error {
 	var errs []error
-	if e.cfg.Network != nil {
-		errs = append(errs, e.cfg.Network.Heal())
-	}
 	for _, m := range e.nodes {
 		if m.doomed != nil {
 			m.doomed.Store(true)
@@ -199,6 +199,9 @@ func (e *engine) stopCluster() error {
 		}
 		errs = append(errs, m.Stop())
 		m.watched.Wait()
+	}
+	if e.network != nil {
+		errs = append(errs, e.network.Close())
 	}
 	for _, m := range e.nodes {
 		if m.disk != nil {

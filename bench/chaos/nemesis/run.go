@@ -21,10 +21,9 @@ type Config struct {
 	Binary   string // of the chaos build (Build)
 	// Dir is a folder of the run's own, made where it is not there. The schedule, the history, the taps, the nodes' logs and data
 	// stay in it; who made it removes it.
-	Dir     string
-	Network Network // nil: loopback, and no faults in it. It is healed at the end, and not closed
-	Busy    int     // workload.Config.Busy
-	Log     func(format string, args ...any)
+	Dir  string
+	Busy int // workload.Config.Busy
+	Log  func(format string, args ...any)
 }
 
 // Bounds of what waits for nodes.
@@ -49,7 +48,9 @@ type engine struct {
 	rec   *history.Recorder
 	work  *workload.Workload
 	admin *client.Client // asks for changes of the membership
-	net   chan struct{}  // holds one token: one fault in the Network at a time
+
+	network Network       // nil: loopback, where no fault of the schedule needs another
+	net     chan struct{} // holds one token: one fault in the network at a time
 
 	began, ended time.Duration // between them clients worked and faults struck, by the recorder's clock
 
@@ -64,7 +65,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := cfg.Schedule.Validate(); err != nil {
 		return nil, fmt.Errorf("schedule: %w", err)
 	}
-	if err := cfg.Schedule.Possible(MeansHere(cfg.Network)); err != nil {
+	if err := cfg.Schedule.Possible(MeansHere()); err != nil {
 		return nil, err
 	}
 	if cfg.Log == nil {
@@ -72,7 +73,7 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	}
 	began := time.Now()
 	s := cfg.Schedule
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(s.For)+startWithin+wholeWithin+drainWithin+2*sumWithin+readWithin+2*readyWithin)
+	ctx, cancel := context.WithTimeout(ctx, s.most())
 	defer cancel()
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, history.TapsDir), 0o700); err != nil {
 		return nil, err
@@ -96,6 +97,11 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 		return nil, err
 	}
 	return e.result(ctx, last, began)
+}
+
+// most is how long a run may take, but for its judgement.
+func (s *Schedule) most() time.Duration {
+	return time.Duration(s.For) + startWithin + wholeWithin + drainWithin + 2*sumWithin + readWithin + 2*readyWithin
 }
 
 // carryOut lets clients work while faults strike, and sees everything to its end.

@@ -90,11 +90,14 @@ type faultKind struct {
 
 // Means is what a run can have on this machine.
 type Means struct {
-	Network bool // a Network
+	Network bool // a Network: bench/chaos/netswitch, in an enclosed process
 	Disks   bool // disks of bench/chaos/forgetfs
 	CPU     bool // cgroups that limit CPU time
 	TimeNS  bool // time namespaces
 }
+
+// everything is all that a run could have.
+var everything = Means{Network: true, Disks: true, CPU: true, TimeNS: true}
 
 // anyone are the words for nodes.
 var anyone = []string{"leader", "follower", "minority", "majority", "all"}

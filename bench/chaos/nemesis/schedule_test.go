@@ -13,9 +13,6 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the schedules that are drawn; 0 draws one")
 
-// all is a machine that has everything.
-var all = Means{Network: true, Disks: true, CPU: true, TimeNS: true}
-
 // Schedules of every kind, drawn from any seed: they can be, faults come every few seconds and end before the quiet, all of a kind's cards are
 // dealt, the same seed gives the same, and a file brings back what was written.
 func TestDraw(t *testing.T) {
@@ -31,11 +28,11 @@ func TestDraw(t *testing.T) {
 			for range 50 {
 				s, nodes := rng.Uint64(), 3+2*rng.IntN(2)
 				length := 20*time.Second + time.Duration(rng.Int64N(int64(5*time.Minute)))
-				got, err := Draw(s, kind, nodes, length, all)
+				got, err := Draw(s, kind, nodes, length, everything)
 				if err != nil {
 					t.Fatalf("seed %d, %d nodes, %s: %v", s, nodes, length, err)
 				}
-				again, err := Draw(s, kind, nodes, length, all)
+				again, err := Draw(s, kind, nodes, length, everything)
 				if err != nil || !reflect.DeepEqual(got, again) {
 					t.Fatalf("seed %d: drawn twice it is not the same (%v)", s, err)
 				}
@@ -46,7 +43,7 @@ func TestDraw(t *testing.T) {
 				if back, err := ReadSchedule(file); err != nil || !reflect.DeepEqual(got, back) {
 					t.Fatalf("seed %d: what was written is not what is read (%v)", s, err)
 				}
-				if err := got.Possible(all); err != nil {
+				if err := got.Possible(everything); err != nil {
 					t.Error(err)
 				}
 				faults += len(got.Faults)
@@ -110,7 +107,7 @@ func TestDrawWithout(t *testing.T) {
 			}
 		})
 	}
-	if s, err := Draw(1, "disk", 3, time.Minute, all); err != nil {
+	if s, err := Draw(1, "disk", 3, time.Minute, everything); err != nil {
 		t.Error(err)
 	} else if err := s.Possible(Means{}); err == nil || !strings.Contains(err.Error(), lacksDisks) {
 		t.Errorf("%v", err)

@@ -26,6 +26,7 @@ import (
 
 	"github.com/quorate/quorate/bench/chaos/forgetfs"
 	"github.com/quorate/quorate/bench/chaos/nemesis"
+	"github.com/quorate/quorate/bench/chaos/netswitch"
 )
 
 // options are what was asked for.
@@ -38,6 +39,10 @@ type options struct {
 }
 
 func main() {
+	// The network of a run is in a namespace of this process's own.
+	if status, done := netswitch.Enclose(); done {
+		os.Exit(status)
+	}
 	var o options
 	flag.StringVar(&o.kinds, "kinds", "", "kinds of runs, with commas: "+strings.Join(nemesis.Kinds, ", ")+" (default: all but "+nemesis.Mixed+" that can be run here)")
 	flag.StringVar(&o.schedule, "schedule", "", "run the schedule in this file, and nothing else")
@@ -122,7 +127,7 @@ func (o *options) schedules() ([]*nemesis.Schedule, error) {
 	for o.seed == 0 {
 		o.seed = rand.Uint64N(1 << 40) // short enough to be typed
 	}
-	means := nemesis.MeansHere(nil)
+	means := nemesis.MeansHere()
 	asked := strings.FieldsFunc(o.kinds, func(r rune) bool { return r == ',' || r == ' ' })
 	kinds := asked
 	if len(asked) == 0 {
