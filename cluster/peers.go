@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"slices"
@@ -56,28 +57,76 @@ func newPeers(self store.UUID, dir string) *peers {
 	return p
 }
 
-// load reads peers.json. The file is a hint: a damaged one is said and forgotten.
-func (t *peers) load() error {
-	b, err := os.ReadFile(t.path)
+// peersOnDisk is peers.json. Its checksum is over the JSON of the list: a start that nobody has made, believed after a flipped bit, would
+// have this node refuse a peer that is well, and the peer end its process.
+type peersOnDisk struct {
+	Peers []peer `json:"peers"`
+	Sum   string `json:"crc32c"`
+}
+
+func sumOfPeers(list []peer) (string, error) {
+	b, err := json.Marshal(list)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%08x", crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli))), nil
+}
+
+// readPeers reads the peers.json at path, nil if there is none.
+func readPeers(path string) ([]peer, error) {
+	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("read known peers: %w", err)
+		return nil, fmt.Errorf("read known peers: %w", err)
 	}
-	var list []*peer
-	if err := json.Unmarshal(b, &list); err != nil {
-		return fmt.Errorf("known peers in %s are lost: %w", t.path, err)
+	var on peersOnDisk
+	if err := json.Unmarshal(b, &on); err != nil {
+		return nil, fmt.Errorf("known peers in %s are lost: %w", path, err)
+	}
+	sum, err := sumOfPeers(on.Peers)
+	if err != nil {
+		return nil, err
+	}
+	if sum != on.Sum {
+		return nil, fmt.Errorf("known peers in %s are lost: checksum is %q, the peers give %q", path, on.Sum, sum)
+	}
+	return on.Peers[:min(len(on.Peers), maxPeers)], nil
+}
+
+// load reads peers.json. The file is a hint: a damaged one is said and forgotten.
+func (t *peers) load() error {
+	list, err := readPeers(t.path)
+	if err != nil {
+		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, p := range list[:min(len(list), maxPeers)] {
-		if p != nil && !p.UUID.IsZero() && p.UUID != t.self {
+	for _, p := range list {
+		if !p.UUID.IsZero() && p.UUID != t.self {
 			p.Incarnation = p.Proved
-			t.all[p.UUID] = p
+			t.all[p.UUID] = &p
 		}
 	}
 	return nil
+}
+
+// KnownPeer is another node as a data directory remembers it.
+type KnownPeer struct {
+	Label string // node_id
+	Raft  string // where its node port was last, host:port; "": not known
+}
+
+// KnownPeers reads which nodes a data directory remembers, at most 128. None, or no directory, is no error; a damaged list is one,
+// which the node itself only warns of, since it finds its peers by gossip too.
+func KnownPeers(dataDir string) ([]KnownPeer, error) {
+	list, err := readPeers(filepath.Join(dataDir, peersFile))
+	known := make([]KnownPeer, len(list))
+	for i, p := range list {
+		known[i] = KnownPeer{Label: p.Label, Raft: p.Raft}
+	}
+	return known, err
 }
 
 // save writes peers.json when something of it has changed.
@@ -94,7 +143,11 @@ func (t *peers) save() error {
 	}
 	t.mu.Unlock()
 	slices.SortFunc(list, func(a, b peer) int { return compareUUID(a.UUID, b.UUID) })
-	b, err := json.MarshalIndent(list, "", "  ")
+	sum, err := sumOfPeers(list)
+	if err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(peersOnDisk{Peers: list, Sum: sum}, "", "  ")
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package cluster
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/hashicorp/raft"
@@ -59,6 +60,41 @@ func TestPeers(t *testing.T) {
 	}
 	if err := newPeers(me, dir).load(); err == nil {
 		t.Error("a damaged file was read")
+	}
+}
+
+// A flipped bit anywhere in peers.json is noticed, or what is read is what was written: a node that believed a start nobody has made would
+// refuse a peer that is well, and the peer would end.
+func TestFlippedBitInPeers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := newPeers(store.NewUUID(), dir)
+	for i := range uint64(2) {
+		p.learn(store.NewUUID(), 11+i, func(k *peer) {
+			k.Label, k.Raft, k.Gossip, k.Client = "n2", "10.0.0.2:7101", "10.0.0.2:7102", "10.0.0.2:7100"
+		})
+	}
+	if err := p.save(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, peersFile)
+	want, err := readPeers(path)
+	if err != nil || len(want) != 2 {
+		t.Fatalf("%+v, %v", want, err)
+	}
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range 8 * len(whole) {
+		b := slices.Clone(whole)
+		b[at/8] ^= 1 << (at % 8)
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := readPeers(path); err == nil && !slices.Equal(got, want) {
+			t.Errorf("bit %d of byte %d: %+v, want %+v or an error", at%8, at/8, got, want)
+		}
 	}
 }
 

@@ -1,14 +1,10 @@
 package chaos
 
 import (
-	"bufio"
 	"context"
 	"flag"
-	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -49,7 +45,7 @@ func TestDiskStaysBounded(t *testing.T) {
 			eventually(t, 5*time.Minute, "enough has been written", func(ctx context.Context) bool {
 				log = max(log, taken(t, filepath.Join(n.DataDir, "raft.db"))+taken(t, filepath.Join(n.DataDir, "raft.wal")))
 				snapshots = max(snapshots, taken(t, filepath.Join(n.DataDir, "snapshots")))
-				return metric(ctx, t, n, "quorate_raft_log_written_bytes_total") >= float64(*throughFlag)*1e6
+				return metric(ctx, n, "quorate_raft_log_written_bytes_total") >= float64(*throughFlag)*1e6
 			})
 			stopProducers()
 			if err := <-producing; err != nil {
@@ -58,7 +54,7 @@ func TestDiskStaysBounded(t *testing.T) {
 			drained(t, cl, "q")
 			stopConsumer()
 			<-consuming
-			taking := metric(within(t, 10*time.Second), t, n, "quorate_raft_log_store_bytes")
+			taking := metric(within(t, 10*time.Second), n, "quorate_raft_log_store_bytes")
 			t.Logf("%d MB have been written; at most %d MiB of log, %d MiB of snapshots on disk; %.0f MiB of log in the end", *throughFlag, log>>20, snapshots>>20, taking/(1<<20))
 			if log>>20 > most[kind] {
 				t.Errorf("the log took %d MiB, want at most %d", log>>20, most[kind])
@@ -98,24 +94,8 @@ func taken(t *testing.T, path string) (n int64) {
 	return n
 }
 
-// metric reads one of a node's metrics without labels, 0 while it does not answer.
-func metric(ctx context.Context, t *testing.T, n *proc.Node, name string) (v float64) {
-	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.ClientAddr+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0
-	}
-	defer res.Body.Close()
-	for s := bufio.NewScanner(res.Body); s.Scan(); {
-		if rest, ok := strings.CutPrefix(s.Text(), name+" "); ok {
-			if _, err := fmt.Sscan(rest, &v); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
+// metric is one of a node's metrics without labels, 0 while it does not answer.
+func metric(ctx context.Context, n *proc.Node, name string) float64 {
+	v, _ := n.Metric(ctx, name)
 	return v
 }

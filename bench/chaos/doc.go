@@ -29,6 +29,8 @@
 // seconds. Not tested so: conversions of the log store, backups, a disk that lies about one file only. cluster/store does the same to its
 // stores alone, which is where most of what is wrong shows first. `make crash` is the long form.
 //
+// TestSoak is the same load for as long as one likes, with faults and backlogs that come and go: nothing may grow.
+//
 // Tests take -seed (printed when it is drawn), -kills, -cuts and more (-help); their defaults fit CI. They need nothing but loopback and
 // the processes they start.
 package chaos

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"sync"
 	"time"
 
@@ -59,17 +60,38 @@ func (l *Ledger) body(size int) (uint64, []byte) {
 // Produce enqueues messages of the given size until ctx ends, with at most window unanswered, and returns once all are
 // answered. Refusals and unknown outcomes are noted; any other error ends it.
 func (l *Ledger) Produce(ctx context.Context, cl *client.Client, queue string, size, window int) error {
+	return l.ProduceAt(ctx, cl, queue, size, window, math.Inf(1), func(time.Duration) {})
+}
+
+// ProduceAt is Produce with so many a second, evenly; what could not go when it was due, for want of answers, goes later.
+// confirmed is told how long each confirmation took.
+func (l *Ledger) ProduceAt(ctx context.Context, cl *client.Client, queue string, size, window int, rate float64, confirmed func(time.Duration)) error {
 	slots := make(chan struct{}, window)
-	for ctx.Err() == nil {
+	began := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i := 0; ctx.Err() == nil; i++ {
+		if wait := time.Duration(float64(i)/rate*float64(time.Second)) - time.Since(began); wait > 0 {
+			timer.Reset(wait)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				continue
+			}
+		}
 		select {
 		case slots <- struct{}{}:
 		case <-ctx.Done():
 			continue
 		}
 		n, b := l.body(size)
+		from := time.Now()
 		// The call has its own time: the end of the run must not turn what is under way into unknowns.
 		err := cl.EnqueueAsync(context.WithoutCancel(ctx), queue, client.Message{Body: b}, func(r client.Receipt, err error) {
 			l.answered(n, r, err)
+			if err == nil {
+				confirmed(time.Since(from))
+			}
 			<-slots
 		})
 		if err != nil {
@@ -212,4 +234,17 @@ func (l *Ledger) Confirmed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.confirms
+}
+
+// Undelivered are the ids of messages that were confirmed and never delivered. Call it after the queue is drained and producers and
+// consumers have ended.
+func (l *Ledger) Undelivered() (ids []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, e := range l.sent {
+		if e.confirmed && e.seen == 0 {
+			ids = append(ids, e.id)
+		}
+	}
+	return ids
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Floor is the workload of a raft group without a broker: entries of one message each, one at a time or at a given pace.
+// Floor is the workload of a raft group without a broker: entries of one message each, so many at a time or at a given pace.
 const Floor = "floor"
 
 // FloorConfig says what to put on such a group. Zero values mean the default in every field that names one.
@@ -17,7 +17,9 @@ type FloorConfig struct {
 	Size   int           // of a message's body, bytes, 32 and more; default 256
 	For    time.Duration // measured time; default 10 s
 	WarmUp time.Duration // before it; default 2 s; negative: none
-	Rate   float64       // entries a second; 0: one at a time
+	Rate   float64       // entries a second; 0: as fast as Outstanding lets
+
+	Outstanding int // entries without an outcome, 1 to 64; default 1. Not with a Rate, which waits for none
 
 	// ServerCPU adds up the CPU time of all processes of the group so far; nil: not reported. See CPUOf.
 	ServerCPU func() time.Duration
@@ -33,6 +35,10 @@ func (c FloorConfig) withDefaults() (FloorConfig, error) {
 	c.Size = cmp.Or(c.Size, DefaultSize)
 	c.For = cmp.Or(c.For, DefaultFor)
 	c.WarmUp = max(cmp.Or(c.WarmUp, DefaultWarmUp), 0)
+	if c.Rate > 0 && c.Outstanding > 0 {
+		return c, errors.New("outstanding and rate are both given; at a rate, entries go when they are due, however many are out")
+	}
+	c.Outstanding = cmp.Or(c.Outstanding, 1)
 	for _, r := range []struct {
 		name      string
 		v         float64
@@ -42,6 +48,7 @@ func (c FloorConfig) withDefaults() (FloorConfig, error) {
 		{"for (seconds)", c.For.Seconds(), 0.01, maxFor.Seconds()},
 		{"warm-up (seconds)", c.WarmUp.Seconds(), 0, maxFor.Seconds()},
 		{"rate", c.Rate, 0, maxRate},
+		{"outstanding", float64(c.Outstanding), 1, maxFloorOutstanding},
 	} {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)
@@ -53,6 +60,9 @@ func (c FloorConfig) withDefaults() (FloorConfig, error) {
 // maxFloorWaiting is how many entries of a paced run may be without an outcome; one that is due then waits, and is late for it.
 const maxFloorWaiting = 4096
 
+// maxFloorOutstanding is more than a group of the product ever has in flight.
+const maxFloorOutstanding = 64
+
 // RunFloor proposes through apply, which hands one entry over and returns what waits for its end. It is for the process that
 // leads the group. The result's confirmations are from handing over (with a rate: from when an entry was due) to its end.
 func RunFloor(ctx context.Context, cfg FloorConfig, apply func(body []byte) (wait func() error)) (*Result, error) {
@@ -61,7 +71,7 @@ func RunFloor(ctx context.Context, cfg FloorConfig, apply func(body []byte) (wai
 		return nil, err
 	}
 	f := &floorRun{cfg: cfg, body: NewBody(1, 1, cfg.Size), apply: apply, origin: time.Now(), confirm: newLatencies(), late: newLatencies()}
-	drive := f.oneByOne
+	drive := f.keepOut
 	if cfg.Rate > 0 {
 		drive = f.pace
 	}
@@ -121,18 +131,35 @@ func (f *floorRun) ended(from time.Duration, err error) error {
 	return nil
 }
 
-// oneByOne proposes an entry when the one before has ended, for the given time.
-func (f *floorRun) oneByOne(ctx context.Context, d time.Duration) error {
-	for end := f.now() + d; f.now() < end; {
-		if err := ctx.Err(); err != nil {
-			return err
+// keepOut proposes an entry whenever fewer than the given number are out, for the given time, and waits for all of them.
+// Outcomes come in the order of the log, so the oldest is the one to wait for.
+func (f *floorRun) keepOut(ctx context.Context, d time.Duration) error {
+	type proposed struct {
+		from time.Duration
+		wait func() error
+	}
+	out := make([]proposed, 0, f.cfg.Outstanding)
+	oldest := func() error {
+		p := out[0]
+		out = append(out[:0], out[1:]...)
+		return f.ended(p.from, p.wait())
+	}
+	var first error
+	for end := f.now() + d; first == nil && f.now() < end; {
+		if first = ctx.Err(); first != nil {
+			break
 		}
-		from := f.now()
-		if err := f.ended(from, f.apply(f.body)()); err != nil {
-			return err
+		out = append(out, proposed{f.now(), f.apply(f.body)})
+		if len(out) == f.cfg.Outstanding {
+			first = oldest()
 		}
 	}
-	return nil
+	for len(out) > 0 {
+		if err := oldest(); first == nil {
+			first = err
+		}
+	}
+	return first
 }
 
 // pace proposes entries when they are due, whatever became of those before, for the given time, and waits for all of them.

@@ -32,6 +32,32 @@ func TestRunFloorOneAtATime(t *testing.T) {
 	}
 }
 
+// TestRunFloorOutstanding: as many entries are out as were asked for, no more, and none at the end.
+func TestRunFloorOutstanding(t *testing.T) {
+	t.Parallel()
+	const most = 4
+	out, seen, all := 0, 0, int64(0)
+	res, err := RunFloor(t.Context(), FloorConfig{For: 20 * time.Millisecond, WarmUp: -1, Outstanding: most}, func([]byte) func() error {
+		out++
+		seen = max(seen, out)
+		n := all
+		all++
+		return func() error {
+			if n != all-int64(out) {
+				t.Errorf("entry %d was waited for, %d are out of %d: want the oldest", n, out, all)
+			}
+			out--
+			return nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen != most || out != 0 || res.Messages != all {
+		t.Errorf("%d entries were out at most, %d are, %d of %d were confirmed; want %d, 0 and all", seen, out, res.Messages, all, most)
+	}
+}
+
 // TestRunFloorPaced: entries go out when they are due, whatever became of those before, and their latency counts from then.
 func TestRunFloorPaced(t *testing.T) {
 	t.Parallel()
@@ -99,6 +125,8 @@ func TestFloorConfig(t *testing.T) {
 		{"long", FloorConfig{For: 25 * time.Hour}, "for (seconds)"},
 		{"warm", FloorConfig{WarmUp: 25 * time.Hour}, "warm-up (seconds)"},
 		{"rate", FloorConfig{Rate: -1}, "rate is -1"},
+		{"outstanding", FloorConfig{Outstanding: 65}, "outstanding is 65; 1 to 64"},
+		{"outstanding and rate", FloorConfig{Outstanding: 2, Rate: 10}, "both given"},
 		{"no number", FloorConfig{Rate: math.NaN()}, "rate is NaN"},
 	} {
 		err := c.cfg.Validate()

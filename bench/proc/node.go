@@ -47,17 +47,28 @@ func (n *Node) Leads(ctx context.Context) bool {
 
 // Metric is the value of one of the node's metrics, of those without labels; ok is false where it cannot be had.
 func (n *Node) Metric(ctx context.Context, name string) (v float64, ok bool) {
+	v, ok = n.Metrics(ctx)[name]
+	return v, ok
+}
+
+// Metrics are all of the node's metrics by name and labels, as they are written in the exposition format; nil where they cannot be had.
+func (n *Node) Metrics(ctx context.Context) map[string]float64 {
 	code, body := n.get(ctx, "/metrics")
 	if code != http.StatusOK {
-		return 0, false
+		return nil
 	}
+	all := map[string]float64{}
 	for line := range strings.Lines(string(body)) {
-		if text, found := strings.CutPrefix(line, name+" "); found {
-			v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-			return v, err == nil
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ')
+		if at < 0 || line[0] == '#' {
+			continue
+		}
+		if v, err := strconv.ParseFloat(line[at+1:], 64); err == nil {
+			all[line[:at]] = v
 		}
 	}
-	return 0, false
+	return all
 }
 
 func (n *Node) get(ctx context.Context, path string) (int, []byte) {

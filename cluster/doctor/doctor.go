@@ -11,7 +11,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -294,11 +293,9 @@ func (d *doctor) clock(dir string) {
 
 // peers asks the known peers how they are, and tries the addresses to join.
 func (d *doctor) peers(ctx context.Context) {
-	var known []struct{ Label, Raft string }
-	if b, err := os.ReadFile(filepath.Join(d.cfg.DataDir, "peers.json")); err == nil {
-		if err := json.Unmarshal(b, &known); err != nil {
-			d.say("peers", Warn, "nothing: the node finds its peers by gossip and writes the file anew", "known peers cannot be read: %v", err)
-		}
+	known, err := cluster.KnownPeers(d.cfg.DataDir)
+	if err != nil {
+		d.say("peers", Warn, "nothing: the node finds its peers by gossip and writes the file anew", "%v", err)
 	}
 	if len(known) == 0 && len(d.cfg.Join) == 0 {
 		d.say("peers", OK, "", "none are known, and none to join")

@@ -57,7 +57,7 @@ func Convert(dir string, to Kind, step func(what string)) (c Conversion, err err
 	defer func() { err = errors.Join(err, d.Close()) }()
 	id = d.Identity()
 	c = Conversion{From: id.Kind(), To: to}
-	if !id.HasData || id.Cluster.IsZero() {
+	if id.empty() {
 		return c, fmt.Errorf("node %s in %s belongs to no cluster yet and has nothing to convert: start it with raft.log_store = %q", id.Label, dir, to)
 	}
 	t, err := openTail(filepath.Join(dir, TailFile), false)

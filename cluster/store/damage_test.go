@@ -235,6 +235,19 @@ func testMistreatedDirectory(t *testing.T, kind Kind) {
 			}
 			return put(d, identityFile, old)
 		}, "older copy", identityFile, true},
+		{"identity put back from before the cluster", func(t *testing.T, d string) error {
+			return putBackIdentity(d, func(id *Identity) { id.Cluster, id.Incarnation = UUID{}, 1 })
+		}, "older copy", identityFile, true},
+		{"identity put back from before the log", func(t *testing.T, d string) error {
+			return putBackIdentity(d, func(id *Identity) { id.Cluster, id.Incarnation, id.HasData = UUID{}, 0, false })
+		}, "older copy", identityFile, true},
+		{"identity put back from before the cluster, the log compacted and its marks behind", func(t *testing.T, d string) error {
+			tl, err := openTail(filepath.Join(d, TailFile), false)
+			if err != nil {
+				return err
+			}
+			return errors.Join(tl.setLast(0, false), tl.close(), putBackIdentity(d, func(id *Identity) { id.Cluster = UUID{} }))
+		}, "older copy", identityFile, true},
 		{"identity gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, identityFile)) }, "missing beside", identityFile, true},
 		{"identity emptied", func(_ *testing.T, d string) error { return put(d, identityFile, nil) }, "not JSON", identityFile, true},
 		{"identity of a newer version", func(_ *testing.T, d string) error {
@@ -290,6 +303,16 @@ func testMistreatedDirectory(t *testing.T, kind Kind) {
 			}
 		})
 	}
+}
+
+// putBackIdentity replaces the identity by the one that it was, with its checksum.
+func putBackIdentity(dir string, older func(*Identity)) error {
+	id, err := readIdentity(filepath.Join(dir, identityFile))
+	if err != nil {
+		return err
+	}
+	older(&id)
+	return (&Dir{path: dir}).Save(id)
 }
 
 // mistreatment is a harm and how a start must speak of it.

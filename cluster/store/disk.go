@@ -98,8 +98,7 @@ func choose(d *Dir, told Kind, fresh bool) (Kind, error) {
 // there is no data yet, or that the node belongs to no cluster. One of another kind than o.Kind is ErrOtherStore.
 func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	id := d.Identity()
-	// Until a node belongs to a cluster it has neither voted nor stored anything for anybody.
-	fresh := !id.HasData || id.Cluster.IsZero()
+	fresh := id.empty()
 	kind, err := choose(d, o.Kind, fresh)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,8 @@
 //   - Whatever went wrong in a write, a sync or a check trips the Halt: the process ends, and no call on any of the stores
 //     returns before that, so that nothing is acknowledged on the strength of a store that has failed once.
 //   - identity.json, the log and raft.tail vouch for each other: one of them that is missing, emptied, of another node or put
-//     back from an older copy stops the start.
+//     back from an older copy stops the start. So does an identity that says that the node belongs to no cluster yet beside entries or
+//     snapshots, which would be made anew otherwise.
 //   - A log is read whole before the library that wrote it opens it, and nothing of it is changed before it was found whole:
 //     then a batch that a power cut has torn is wiped, which was never acknowledged.
 //   - A name is durable before another file vouches for it: a segment's before the list has it, a snapshot's before the log is compacted,

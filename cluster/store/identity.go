@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -182,7 +183,45 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	case d.id.Removed:
 		return nil, fmt.Errorf("%w: data directory %s, node %s (%s) of cluster %s; empty the directory and start it again, and it joins as a new member", ErrRemoved, path, d.id.Label, d.id.UUID, d.id.Cluster)
 	}
+	if err := checkEmpty(path, d.id); err != nil {
+		return nil, err
+	}
 	return d, nil
+}
+
+// empty says whether a node of this identity has stored nothing yet that anybody relies on: until it belongs to a cluster it has neither
+// voted nor taken an entry.
+func (id Identity) empty() bool { return !id.HasData || id.Cluster.IsZero() }
+
+// checkEmpty refuses an empty node's identity beside what only a member has: it was put back from an older copy, and a start that believed
+// it would make the log anew and vote a second time in terms that the node has voted in.
+func checkEmpty(dir string, id Identity) error {
+	if !id.empty() {
+		return nil
+	}
+	damage := func(what string, a ...any) error {
+		return &DamageError{File: filepath.Join(dir, identityFile), What: "it is an older copy: it says that this node belongs to no cluster yet, but " + fmt.Sprintf(what, a...)}
+	}
+	// A first start that was cut off may have left a file that cannot be read.
+	if t, err := openTail(filepath.Join(dir, TailFile), false); err == nil {
+		last, _ := t.marks()
+		if err := t.close(); err != nil {
+			return err
+		}
+		if last > 0 {
+			return damage("%s says that entry %d was stored", TailFile, last)
+		}
+	}
+	snaps, err := os.ReadDir(filepath.Join(dir, snapshotDir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("data directory: %w", err)
+	}
+	for _, s := range snaps {
+		if s.IsDir() && !strings.HasSuffix(s.Name(), unfinished) {
+			return damage("there is %s", filepath.Join(snapshotDir, s.Name()))
+		}
+	}
+	return nil
 }
 
 // makeDirs makes a directory, and those above it that are missing, each with a durable name before there is anything in it: a power
@@ -285,4 +324,10 @@ func WriteFile(path string, b []byte) (err error) {
 }
 
 // Close lets go of the directory.
-func (d *Dir) Close() error { return d.lock.Close() }
+func (d *Dir) Close() error { return unlock(d.lock) }
+
+// unlock gives a lock up and closes its file. Closing alone would leave the lock to a process that is just being started, as long as that has
+// a copy of the descriptor.
+func unlock(f *os.File) error {
+	return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close())
+}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestOpenDir(t *testing.T) {
@@ -116,6 +118,29 @@ func TestOpenDir(t *testing.T) {
 				t.Errorf("identity %+v", id)
 			}
 		})
+	}
+}
+
+// A process that was forked and has not yet become another program has a copy of the lock's descriptor. It keeps nobody out.
+func TestClosedWhileAProcessIsStarted(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "n")
+	for range 2 {
+		d, err := OpenDir(path, "n1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forked, err := unix.Dup(int(d.lock.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(forked)
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if in, err := Inspect(path); err != nil || in.InUse {
+			t.Errorf("in use: %v, %v", in.InUse, err)
+		}
 	}
 }
 

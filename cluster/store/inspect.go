@@ -26,15 +26,20 @@ func Inspect(path string) (in Inspection, err error) {
 		return in, err
 	default:
 		in.InUse = unix.Flock(int(lock.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
-		lock.Close()
+		if err := unlock(lock); err != nil {
+			return in, err
+		}
 	}
 	in.Identity, err = readIdentity(filepath.Join(path, identityFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return in, nil
 	}
 	in.LogBytes = onDisk(in.Identity.Kind().path(path))
-	if err != nil || in.InUse || in.Identity.Cluster.IsZero() {
+	if err != nil || in.InUse {
 		return in, err
+	}
+	if in.Identity.empty() {
+		return in, checkEmpty(path, in.Identity)
 	}
 	t, err := openTail(filepath.Join(path, TailFile), false)
 	if err != nil {

@@ -206,6 +206,49 @@ func copyLoose(from, to string) error {
 	return nil
 }
 
+// TestDamageBeforeAnEmptySegmentAhead: the newest segment has lost its end, and the one that was made ahead has nothing yet. The error names the
+// one that is damaged.
+func TestDamageBeforeAnEmptySegmentAhead(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		harm func(file string) error
+	}{
+		{"cut short", func(f string) error { return os.Truncate(f, 3000) }},
+		{"emptied", func(f string) error { return os.Truncate(f, 0) }},
+		{"zeroed", func(f string) error { return os.WriteFile(f, make([]byte, testSegment), 0o600) }},
+		{"a bit in its head", func(f string) error { return flipBit(f, 5) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir, id := filepath.Join(t.TempDir(), WALDir), NewUUID()
+			w, err := createWAL(dir, id, testSegment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := uint64(0)
+			for w.spare == 0 {
+				if last++; last > 1000 {
+					t.Fatal("no segment was made ahead")
+				}
+				if err := w.StoreLog(entry(last, 1, fmt.Sprintf("%d %s", last, string(make([]byte, 2500))))); err != nil {
+					t.Fatal(err)
+				}
+				settle(w)
+			}
+			file := filepath.Join(dir, w.newest().file())
+			if err := errors.Join(w.Close(), c.harm(file)); err != nil {
+				t.Fatal(err)
+			}
+			_, err = openWAL(dir, id, testSegment, last)
+			var d *DamageError
+			if !errors.As(err, &d) || d.File != file || d.Index > last {
+				t.Fatalf("%v, want damage of %s", err, file)
+			}
+		})
+	}
+}
+
 // TestDamageBeforeTheSegmentAhead: the segment that is newest in the list has lost its end, and the log has gone on behind it in
 // one that is in the list as the next only. That is damage also where no mark says where the log ended.
 func TestDamageBeforeTheSegmentAhead(t *testing.T) {

@@ -48,7 +48,7 @@ type Snapshots struct {
 // OpenSnapshots opens the snapshots below the data directory and removes what an interrupted one has left.
 func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 	dir := filepath.Join(d.path, snapshotDir)
-	if id := d.Identity(); !id.HasData || id.Cluster.IsZero() {
+	if d.Identity().empty() {
 		if err := os.RemoveAll(dir); err != nil {
 			return nil, err
 		}

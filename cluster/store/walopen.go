@@ -66,8 +66,8 @@ func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, 
 			}
 			if len(w.offsets) > 0 {
 				m.Segments, found = append(m.Segments, ahead), append(found, w)
-			} else {
-				end = was
+			} else if end = was; !goesOn { // nothing is in it: what is missing is missing before it
+				path, rest = endOf, before
 			}
 			if w.end > 0 || w.rest != nil {
 				m.Next = 0 // it is no empty one any more

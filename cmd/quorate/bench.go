@@ -52,9 +52,9 @@ func newBench(c *cli) *cobra.Command {
             messages take about 4 GB of memory a node, 40 GB of disk and 20 minutes
 
   floor     what raft, the log store and the nodes' transport take here without a broker, under a group's own settings: entries
-            of one message, proposed on the leader, until they are on a majority's disks and applied. One at a time, or with
-            --rate at that pace. Always on nodes of its own, 3 or --self; W5 is to be held against it, and, with
-            --rate, the tail of W4
+            of one message, proposed on the leader, until they are on a majority's disks and applied. One at a time, with
+            --outstanding so many, or with --rate at that pace. Always on nodes of its own, 3 or --self; W5 is to be held
+            against it, with --rate the tail of W4, and with the size and number of W1's entries what of W1 is raft's
 
 Every message is accounted for: one that is lost, delivered twice or changed, comes early or out of order fails the run.`,
 		Example: `  quorate bench W3 --self 3 --for 10s --repeat 3
@@ -82,7 +82,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.Float64Var(&cfg.Rate, "rate", load.DefaultRate, "W4, floor: messages a second (floor: one at a time if it is not given)")
 	f.IntVar(&cfg.Producers, "producers", 0, "clients that send (default: the workload's)")
 	f.IntVar(&cfg.Consumers, "consumers", 0, "clients that receive (default: the workload's)")
-	f.IntVar(&cfg.Outstanding, "outstanding", load.DefaultOutstanding, "unconfirmed enqueues a producer")
+	f.IntVar(&cfg.Outstanding, "outstanding", load.DefaultOutstanding, "unconfirmed enqueues a producer (floor: entries without an outcome, one if it is not given)")
 	f.IntVar(&cfg.Window, "window", 0, fmt.Sprintf("leases out a consumer (default %d; priority, fair: 64)", load.DefaultWindow))
 	f.IntVar(&cfg.Preload, "preload", 0, "W2: messages to drain (default: enough for --for)")
 	f.IntVar(&cfg.Count, "count", load.DefaultCount, "delayed, queued: messages")
@@ -132,10 +132,15 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 					return usagef("--rate is %g, want more than 0, or none for one message at a time", cfg.Rate)
 				}
 			}
+			if cmd.Flags().Changed("outstanding") {
+				if run.Out = cfg.Outstanding; run.Out == 0 {
+					return usagef("--outstanding is 0, want 1 or more")
+				}
+			}
 			if repeat < 1 || repeat > 100 {
 				return usagef("--repeat is %d, want 1 to 100", repeat)
 			}
-			check := load.FloorConfig{Size: run.Size, For: run.For, WarmUp: run.WarmUp, Rate: run.Rate}
+			check := load.FloorConfig{Size: run.Size, For: run.For, WarmUp: run.WarmUp, Rate: run.Rate, Outstanding: run.Out}
 			if err := check.Validate(); err != nil {
 				return usagef("%v", err)
 			}

@@ -38,6 +38,7 @@ type floorRun struct {
 	For    time.Duration `json:"for"`
 	WarmUp time.Duration `json:"warm_up"`
 	Rate   float64       `json:"rate"`
+	Out    int           `json:"outstanding"`
 	Pids   []int         `json:"pids"` // of all nodes
 }
 
@@ -115,7 +116,7 @@ func obeyFloor(ctx context.Context, n *floor.Node, orders *json.Decoder, answers
 			a.Leads, err = n.Leads(wait)
 			cancel()
 		case o.Run != nil:
-			cfg := load.FloorConfig{Nodes: len(o.Run.Pids), Size: o.Run.Size, For: o.Run.For, WarmUp: o.Run.WarmUp, Rate: o.Run.Rate}
+			cfg := load.FloorConfig{Nodes: len(o.Run.Pids), Size: o.Run.Size, For: o.Run.For, WarmUp: o.Run.WarmUp, Rate: o.Run.Rate, Outstanding: o.Run.Out}
 			if cfg.ServerCPU, err = load.CPUOf(o.Run.Pids...); err == nil {
 				a.Result, err = load.RunFloor(ctx, cfg, n.Apply)
 			}

@@ -13,10 +13,11 @@ import (
 )
 
 // goCollector exports the Go runtime's figures, and with them the processor time that goes into collecting garbage
-// (go_cpu_classes_gc_total_cpu_seconds_total, to be held against process_cpu_seconds_total).
+// (go_cpu_classes_gc_total_cpu_seconds_total, to be held against process_cpu_seconds_total) and how long all goroutines stood
+// still for it (go_sched_pauses_total_gc_seconds).
 func goCollector() prometheus.Collector {
 	return collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(
-		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/gc/total:cpu-seconds$`)},
+		collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/cpu/classes/gc/total:cpu-seconds$|^/sched/pauses/total/gc:seconds$`)},
 	))
 }
 
