@@ -31,6 +31,11 @@
 //
 // TestSoak is the same load for as long as one likes, with faults and backlogs that come and go: nothing may grow.
 //
-// Tests take -seed (printed when it is drawn), -kills, -cuts and more (-help); their defaults fit CI. They need nothing but loopback and
-// the processes they start.
+// # A network with faults
+//
+// Loopback cannot be cut. Where the machine can (root, /dev/net/tun), the whole test binary runs in a network namespace of its own, and the
+// nodes of TestNetworkFaults and TestMixedFaults each in another, connected by bench/chaos/netswitch: see there.
+//
+// Tests take -seed (printed when it is drawn), -kills, -cuts and more (-help); their defaults fit CI. They need nothing of the machine's
+// network, and no processes but those they start.
 package chaos

@@ -12,14 +12,34 @@ import (
 
 var mixedFor = flag.Duration("mixed-for", 20*time.Second, "how long clients work in TestMixedFaults")
 
-// Faults of all sorts that this machine can have, drawn from the seed: processes, the network, clocks, membership, disks. What clients saw agrees with the
-// log and the contract. The long form is bench/chaos/run. (L4)
+// Faults of all sorts that this machine can have, drawn from the seed: processes, the network, clocks, membership, disks. What clients saw
+// agrees with the log and the contract. The long form is bench/chaos/run. (L4)
 func TestMixedFaults(t *testing.T) {
 	s, err := nemesis.Draw(draw(t).Uint64(), nemesis.Mixed, 3, *mixedFor, nemesis.MeansHere())
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, err := os.MkdirTemp("", "quorate-mixed-")
+	carryOut(t, s)
+}
+
+// Every sort of cut, every way to be a bad network, and resets, one after the other. What clients saw agrees with the log and the contract.
+// The long form is bench/chaos/run with the kinds partition and net. (L4)
+func TestNetworkFaults(t *testing.T) {
+	if !nemesis.MeansHere().Network {
+		t.Skip("nodes cannot have a network of their own here: it takes root, /dev/net/tun and nsenter")
+	}
+	s, err := nemesis.ReadSchedule(filepath.Join("testdata", "network.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Seed = draw(t).Uint64()
+	carryOut(t, s)
+}
+
+// carryOut runs a schedule, and demands that the run has broken nothing.
+func carryOut(t *testing.T, s *nemesis.Schedule) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "quorate-"+s.Kind+"-")
 	if err != nil {
 		t.Fatal(err)
 	}

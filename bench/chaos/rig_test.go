@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/bench/chaos/netswitch"
+	"github.com/quorate/quorate/bench/chaos/nemesis"
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/fsm/mutant"
@@ -29,7 +29,7 @@ var quorateBin string
 func TestMain(m *testing.M) {
 	flag.Parse()
 	os.Exit(func() int {
-		if status, done := netswitch.Enclose(); done {
+		if status, done := nemesis.Enclose(); done {
 			return status
 		}
 		dir, err := os.MkdirTemp("", "quorate-chaos-")

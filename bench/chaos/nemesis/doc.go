@@ -23,8 +23,8 @@
 //	none       no fault: what is wrong then is wrong in any case
 //	kill       SIGKILL of the leader, a minority, a majority, all at once
 //	pause      SIGSTOP of the leader, a follower, a majority, 0.1 to 8 s; workers that stand still past their leases; 5 % of a CPU
-//	partition  isolated leader, halves, ring, bridge, deaf, mute, flapping, swizzle       with a Network
-//	net        delay, loss, duplicates, reordering, a narrow link, resets                 with a Network
+//	partition  isolated leader, halves, ring, bridge, deaf, mute, flapping, swizzle       on a Network
+//	net        delay, loss, duplicates, reordering, a narrow link, resets                 on a Network
 //	clock      wall clocks that jump or go to and fro by 1 s to 1 h, monotonic clocks that are others after a start
 //	member     transfer, remove and join again, replace the dead, a wiped disk under an old name; leaders killed, or cut off, meanwhile
 //	disk       EIO of syncs, ENOSPC, read-only, syncs that take up to 5 s, power cuts; one node's together with a pause of the others
@@ -56,5 +56,7 @@
 //   - A node is at one fault at a time (member.token): two that start and end one process could not tell whose doing its end was.
 //     Faults of the network take no nodes, and there is one of them at a time.
 //   - Faults are functions in this process, not agents beside the nodes: all nodes are on this machine.
+//   - Nodes are on a Network (bench/chaos/netswitch) where the schedule has faults for it, and on loopback otherwise: it takes root, and a
+//     process that began with Enclose.
 //   - Elections and installs are counted in the nodes' logs: metrics die with their process.
 package nemesis

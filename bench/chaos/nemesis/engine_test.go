@@ -101,9 +101,7 @@ func TestTake(t *testing.T) {
 func TestWatch(t *testing.T) {
 	for name, doomed := range map[string]bool{"by itself": false, "by a fault": true} {
 		t.Run(name, func(t *testing.T) {
-			said := make(chan string, 1)
 			e := idle(1)
-			e.cfg.Log = func(format string, args ...any) { said <- fmt.Sprintf(format, args...) }
 			m := e.nodes[0]
 			m.Binary, m.Args, m.LogFile = "sleep", []string{"600"}, filepath.Join(t.TempDir(), "log")
 			if err := m.Start(); err != nil {
@@ -112,11 +110,10 @@ func TestWatch(t *testing.T) {
 			e.watch(m)
 			if doomed {
 				e.kill(e.nodes)
-				m.watched.Wait()
 			} else {
 				m.Signal(syscall.SIGKILL)
-				<-said
 			}
+			m.watched.Wait()
 			if n := len(e.problems); (n == 0) != doomed {
 				t.Errorf("problems: %q", e.problems)
 			}

@@ -21,7 +21,7 @@ var networkFaults = map[string]*faultKind{
 		needs: network, lacks: lacksNetwork, run: onNetwork(func(s *strike, n Network) error { return n.CutOneWay(s.pair()) })},
 	"halves": {help: "the target is cut off from the rest for that long; clients reach both", targets: []string{"leader", "follower", "minority"},
 		needs: network, lacks: lacksNetwork, run: onNetwork(func(s *strike, n Network) error { return n.Halves(s.On) })},
-	"ring": {help: "each node reaches its two neighbours in a drawn order alone for that long: of five a majority each, and no two the same",
+	"ring": {help: "each node hears a majority alone for that long, and no two the same: of five itself and its neighbours in a drawn order, of three itself and the one before it, so that no connection works",
 		needs: network, lacks: lacksNetwork, run: onNetwork(func(s *strike, n Network) error { return n.Ring(s.order()) })},
 	"bridge": {help: "two halves that only the target reaches both of, for that long", targets: oneNode,
 		needs: network, lacks: lacksNetwork, run: onNetwork(func(s *strike, n Network) error { return n.Bridge(s.On[0]) })},
@@ -68,13 +68,16 @@ func onNetwork(inject func(*strike, Network) error) func(*strike) error {
 			giveBack() // who it is has been settled; the node itself is let alone
 		}
 		n := e.network
+		_ = n.Told() // what was before is not this fault's
 		if err := inject(s, n); err != nil {
 			return err
 		}
 		s.begin()
 		_ = s.last() // it is healed also where the run ends
 		s.heal()
-		return n.Heal()
+		err := n.Heal()
+		s.Note = n.Told()
+		return err
 	}
 }
 

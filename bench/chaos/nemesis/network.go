@@ -1,14 +1,16 @@
 package nemesis
 
 import (
+	"context"
 	"fmt"
+	"os/exec"
 	"time"
 
 	"github.com/quorate/quorate/bench/chaos/netswitch"
 )
 
-// Network is what the nodes of a run, places by their labels, and their clients reach each other through, where faults can be put into it. What is cut lets
-// nothing pass and tells nobody: connections stay, and go on once it is healed. Cuts add to those that are there; Heal ends all.
+// Network is what the nodes of a run, places by their labels, and their clients reach each other through, where faults can be put into it.
+// What is cut lets nothing pass and tells nobody: connections stay, and go on once it is healed. Cuts add to those that are there; Heal ends all.
 // Methods return when the fault is in force. The engine has one fault in it at a time, so that the methods that inject are not called
 // side by side; Close ends everything at any moment.
 type Network interface {
@@ -22,11 +24,11 @@ type Network interface {
 	CutOneWay(from, to string) error     // what from sends does not reach to
 	Isolate(node string, all bool) error // one node from the other nodes; all: and from the clients
 	Halves(some []string) error          // some nodes from the rest; clients reach both
-	Ring(order []string) error           // each node reaches its neighbours alone: of five a majority, and no two the same
+	Ring(order []string) error           // each node hears a majority, itself and those around it in the order, and no two the same
 	Bridge(node string) error            // two halves that this node alone reaches both of
 	// Flap cuts a node from the others and heals it again and again, each for a time drawn between the two, until Heal.
 	Flap(node string, seed uint64, low, high time.Duration) error
-	// Swizzle cuts off one node after the other in a drawn order, and brings them back in another, again and again, until Heal.
+	// Swizzle cuts off, from clients too, one node after the other in a drawn order, and brings them back in another, again and again, until Heal.
 	Swizzle(seed uint64, step time.Duration) error
 	// Shape is how bad the network is between all places, in both directions, until Heal.
 	Shape(s Shape) error
@@ -34,6 +36,8 @@ type Network interface {
 	Reset(node string) error
 
 	Heal() error
+	// Told is what has become of packets since it was asked last, in words.
+	Told() string
 	Close() error
 }
 
@@ -47,13 +51,50 @@ type Shape struct {
 	Seed                uint64
 }
 
+// fetchWithin bounds the fetching of what a build needs.
+const fetchWithin = 5 * time.Minute
+
+// Enclose is netswitch.Enclose, which see: runs with faults in the network need a process whose main or TestMain begins with it. Nothing can
+// be fetched from inside, so that what Build will need is, before.
+func Enclose() (status int, done bool) {
+	if netswitch.Available() == nil && netswitch.Ready() != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), fetchWithin)
+		defer cancel()
+		// What it cannot fetch Build will miss, and name.
+		_ = exec.CommandContext(ctx, "go", "list", "-deps", "-tags", "chaos", nodesPackage).Run()
+	}
+	return netswitch.Enclose()
+}
+
 // switched is a netswitch.Switch as a Network.
-type switched struct{ *netswitch.Switch }
+type switched struct {
+	*netswitch.Switch
+
+	packets netswitch.Counts // when Told was asked last
+	resets  int64            // the same
+}
 
 // Shape implements Network.
-func (s switched) Shape(how Shape) error { return s.ShapeAll(netswitch.Shape(how)) }
+func (s *switched) Shape(how Shape) error { return s.ShapeAll(netswitch.Shape(how)) }
 
-// openNetwork makes the network of a run. This process must be an enclosed one (netswitch.Enclose).
+// Told implements Network.
+func (s *switched) Told() string {
+	packets, resets := s.Total(), s.Resets()
+	c := packets.Less(s.packets)
+	words := fmt.Sprintf("%d packets", c.Seen)
+	for _, w := range []struct {
+		n    int64
+		what string
+	}{{c.Cut, "cut"}, {c.Lost, "lost"}, {c.Doubled, "doubled"}, {c.Held, "held back"}, {c.Full, "without room"}, {resets - s.resets, "resets"}} {
+		if w.n > 0 {
+			words += fmt.Sprintf(", %d %s", w.n, w.what)
+		}
+	}
+	s.packets, s.resets = packets, resets
+	return words
+}
+
+// openNetwork makes the network of a run. This process must be an enclosed one (Enclose).
 func openNetwork(nodes int, life time.Duration) (Network, error) {
 	var labels []string
 	for i := range nodes {
@@ -63,5 +104,5 @@ func openNetwork(nodes int, life time.Duration) (Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a network: %w", err)
 	}
-	return switched{s}, nil
+	return &switched{Switch: s}, nil
 }

@@ -33,6 +33,9 @@ type member struct {
 	mono    time.Duration // by how much its next process's monotonic clock differs from the machine's
 }
 
+// nodesPackage is what nodes are.
+const nodesPackage = "github.com/quorate/quorate/cmd/quorate"
+
 // Build builds the binary whose nodes show what they apply and whose clocks can be moved, with the planted bug of this build where it has
 // one (fsm/mutant).
 func Build(ctx context.Context, file string, race bool) error {
@@ -40,7 +43,7 @@ func Build(ctx context.Context, file string, race bool) error {
 	if race {
 		args = append(args, "-race")
 	}
-	build := exec.CommandContext(ctx, "go", append(args, "github.com/quorate/quorate/cmd/quorate")...)
+	build := exec.CommandContext(ctx, "go", append(args, nodesPackage)...)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the nodes' binary: %w\n%s", err, out)
 	}

@@ -20,17 +20,16 @@ type Counts struct {
 	Failed    int64 // copies that its device did not take
 }
 
-// Add adds what another edge counted.
-func (c *Counts) Add(o Counts) {
-	c.Seen += o.Seen
-	c.Cut += o.Cut
-	c.Lost += o.Lost
-	c.Doubled += o.Doubled
-	c.Held += o.Held
-	c.Full += o.Full
-	c.Delivered += o.Delivered
-	c.Failed += o.Failed
+// plus adds so many times what another edge counted.
+func (c Counts) plus(o Counts, times int64) Counts {
+	return Counts{
+		Seen: c.Seen + times*o.Seen, Cut: c.Cut + times*o.Cut, Lost: c.Lost + times*o.Lost, Doubled: c.Doubled + times*o.Doubled,
+		Held: c.Held + times*o.Held, Full: c.Full + times*o.Full, Delivered: c.Delivered + times*o.Delivered, Failed: c.Failed + times*o.Failed,
+	}
 }
+
+// Less is what has been counted since an earlier count.
+func (c Counts) Less(earlier Counts) Counts { return c.plus(earlier, -1) }
 
 // edge is the way from one place to another.
 type edge struct {

@@ -40,6 +40,18 @@ var available = sync.OnceValue(func() error {
 	return nil
 })
 
+// Ready says why this process can have no switch, nil if it can: there are some here (Available), and it has been enclosed (Enclose).
+func Ready() error {
+	if err := Available(); err != nil {
+		return err
+	}
+	inside, err := enclosed()
+	if err == nil && !inside {
+		err = errors.New("this process is in the machine's network: its main or TestMain must begin with netswitch.Enclose")
+	}
+	return err
+}
+
 // Enclose puts the program into a network namespace of its own, in which there is loopback and nothing else. To be called first, in main or
 // TestMain: done says that the program has been run so, in a process that was started for it and has ended, and that this one should exit
 // with its status. Otherwise this is that process, or there can be no switch here (Available), and the program goes on where it is; where

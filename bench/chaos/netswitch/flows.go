@@ -15,6 +15,7 @@ const flowsMost = 8192
 type half struct {
 	next   uint32 // the sequence number that follows all it has sent
 	ack    uint32 // the one it waits for; 0 before it has heard of the other end
+	over   bool   // it has said that nothing follows
 	doomed bool   // the connection is to end
 	seen   uint64 // number of its last segment
 }
@@ -60,6 +61,7 @@ func (f *flows) pass(packet []byte) (pass bool, answer []byte) {
 	if int32(s.next-h.next) > 0 { // what is sent again is behind
 		h.next = s.next
 	}
+	h.over = h.over || s.flags&flagFIN != 0
 	if s.flags&flagACK != 0 && (h.ack == 0 || int32(s.ack-h.ack) > 0) {
 		h.ack = s.ack
 	}
@@ -87,12 +89,16 @@ func (f *flows) makeRoom() {
 	}
 }
 
-// doom ends the connections of an address, and returns a reset for each of their ends.
+// doom ends the connections of an address, and returns a reset for each of their ends. Those that both ends have ended are forgotten.
 func (f *flows) doom(a addr) (resets [][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for k, h := range f.half {
 		if k.from != a && k.to != a || h.doomed {
+			continue
+		}
+		if o := f.half[k.back()]; h.over && (o == nil || o.over) {
+			delete(f.half, k)
 			continue
 		}
 		h.doomed = true

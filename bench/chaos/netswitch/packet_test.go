@@ -114,12 +114,16 @@ func TestFlowsDoom(t *testing.T) {
 		t.Errorf("resets %+v, want %+v", got, want)
 	}
 	pass(tcp(other, 111, 521, flagACK, 1))
+	ended := flow{client, server, 40002, 7340}
+	for _, f := range []flow{ended, ended.back()} {
+		pass(tcp(f, 1, 1, flagACK|flagFIN, 0))
+	}
 	ok, answer := f.pass(tcp(there, 111, 521, flagACK, 5))
 	if s, _ := parseTCP(answer); ok || s != (segment{there.back(), 521, 116, flagRST | flagACK}) {
 		t.Errorf("a doomed end is answered %+v, passes: %v", s, ok)
 	}
 	if len(f.doom(server)) != 0 {
-		t.Error("what is doomed is doomed again")
+		t.Error("what is doomed, or has ended, is doomed")
 	}
 	if ok, answer := f.pass(tcp(there.back(), 521, 116, flagRST, 0)); ok || answer != nil {
 		t.Errorf("a reset of a doomed end passes (%v) or is answered (%v)", ok, answer)

@@ -26,7 +26,6 @@ import (
 
 	"github.com/quorate/quorate/bench/chaos/forgetfs"
 	"github.com/quorate/quorate/bench/chaos/nemesis"
-	"github.com/quorate/quorate/bench/chaos/netswitch"
 )
 
 // options are what was asked for.
@@ -40,7 +39,7 @@ type options struct {
 
 func main() {
 	// The network of a run is in a namespace of this process's own.
-	if status, done := netswitch.Enclose(); done {
+	if status, done := nemesis.Enclose(); done {
 		os.Exit(status)
 	}
 	var o options
