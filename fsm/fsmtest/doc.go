@@ -44,6 +44,15 @@
 //	go test ./fsm/fsmtest -run TestModel -seed 7 -seeds 1          one seed again
 //	go test ./fsm/fsmtest -run TestModel -seed 0 -for 1h -timeout 0  a campaign from a drawn seed, printed
 //
+//	go test ./fsm/fsmtest -run TestModel -seed 1 -seeds 20000 -ops 200 -timeout 0   20,000 sequences
+//	go test ./fsm/fsmtest -run TestPrefixes -prefixes 500 -long 20                  snapshots at every index of 500 sequences
+//	go test ./fsm/fsmtest -run TestTwin -twins 500                                  the metamorphic tests
+//
+// TestTwin… play one log in two ways that must come to the same: requests that are sent again, batches that are split, ids and names that are
+// others, tokens that are stale. Each says where the contract has it otherwise. TestPrefixes, TestConcurrentStates and TestWasm are about
+// one log that comes to one state: through snapshots at any index, on one thread or two while others read, and on another architecture
+// (fsm/fsmtest/wasip1 runs it). TestPure reads the sources for what no run shows.
+//
 // TestCoverage runs the model alone, until every answer and branch that is wanted has been seen: whoever adds an operation
 // adds what must be seen of it. TestGolden applies a log that earlier builds wrote; -update draws it anew, for when bytes of the
 // log or of snapshots have changed.
