@@ -21,6 +21,5 @@
 // Slices are the tests that everybody runs, not copies that were made for the bugs: a bug that no test found got a test of its
 // kind there first.
 //
-// A test binary is built by itself and then run, rather than by `go test`: what failed to build must not look like a failed test.
-// Binaries are without the race detector, which would double the time and is run elsewhere.
+// Binaries (bench/testbin) are without the race detector, which would double the time and is run elsewhere.
 package main

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/quorate/quorate/bench/testbin"
 )
 
 func main() {
@@ -44,12 +46,12 @@ func start(ctx context.Context, number int, layer string, out, progress io.Write
 	if err != nil {
 		return false, err
 	}
-	r, err := newRunner(ctx)
+	r, err := testbin.New(ctx)
 	if err != nil {
 		return false, err
 	}
-	defer r.close()
-	return campaign(ctx, r.try, chosen, out, progress)
+	defer r.Close()
+	return campaign(ctx, (&planter{Runner: r}).try, chosen, out, progress)
 }
 
 // choose is the part of the catalogue that was asked for.
@@ -79,7 +81,35 @@ func choose(all []mutant, number int, layer string) (chosen []mutant, err error)
 }
 
 // trier runs a slice with a bug, or without one (0).
-type trier func(ctx context.Context, number int, s slice) result
+type trier func(ctx context.Context, number int, s slice) testbin.Result
+
+// planter has the binaries of one bug until the next one's turn.
+type planter struct {
+	*testbin.Runner
+	number int // of the bug that they have
+}
+
+// try is a trier.
+func (p *planter) try(ctx context.Context, number int, s slice) testbin.Result {
+	if number != p.number {
+		p.Drop()
+		p.number = number
+	}
+	return p.Run(ctx, testsOf(number, s))
+}
+
+// testsOf is a slice in the build of a bug.
+func testsOf(number int, s slice) testbin.Tests {
+	return testbin.Tests{Pkg: s.pkg, Tags: tagOf(number), Run: s.run, Args: s.args, Most: s.most}
+}
+
+// tagOf is the build tag of a bug, "" of none (0).
+func tagOf(number int) string {
+	if number == 0 {
+		return ""
+	}
+	return fmt.Sprintf("mutant_%02d", number)
+}
 
 // campaign tries each bug with its slices, and before that the slices without one. It writes a table, and says whether all was
 // as it should be.
@@ -93,21 +123,21 @@ func campaign(ctx context.Context, try trier, ms []mutant, out, progress io.Writ
 			return false, ctx.Err()
 		}
 		controls++
-		fmt.Fprintf(progress, "%6.1fs  no bug                        %-10s %s %s: %s\n", res.took.Seconds(), s.layer, s.pkg, s.run, res.verdict)
-		if res.verdict != passed {
+		fmt.Fprintf(progress, "%6.1fs  no bug                        %-10s %s %s: %s\n", res.Took.Seconds(), s.layer, s.pkg, s.run, res.Verdict)
+		if res.Verdict != testbin.Passed {
 			ok = false
-			fmt.Fprintf(progress, "         it must pass without a bug: %s\n", res.why)
+			fmt.Fprintf(progress, "         it must pass without a bug: %s\n", res.Why)
 		}
 	}
-	table := make([][]result, len(ms))
+	table := make([][]testbin.Result, len(ms))
 	for i, m := range ms {
 		for _, s := range byPackage(m.slices) {
 			res := try(ctx, m.number, s)
 			if ctx.Err() != nil {
 				return false, ctx.Err()
 			}
-			fmt.Fprintf(progress, "%6.1fs  %02d %-26s %-10s %s %s: %s\n         %s\n", res.took.Seconds(), m.number, m.name, s.layer, s.pkg, s.run, caught(res), res.why)
-			if res.verdict != failed {
+			fmt.Fprintf(progress, "%6.1fs  %02d %-26s %-10s %s %s: %s\n         %s\n", res.Took.Seconds(), m.number, m.name, s.layer, s.pkg, s.run, caught(res), res.Why)
+			if res.Verdict != testbin.Failed {
 				ok = false
 			}
 			table[i] = append(table[i], res)
@@ -122,14 +152,14 @@ func campaign(ctx context.Context, try trier, ms []mutant, out, progress io.Writ
 }
 
 // caught says what a result means where there is a bug.
-func caught(r result) string {
-	switch r.verdict {
-	case failed:
+func caught(r testbin.Result) string {
+	switch r.Verdict {
+	case testbin.Failed:
 		return "caught"
-	case passed:
+	case testbin.Passed:
 		return "MISSED"
 	default:
-		return "NOT SHOWN, " + r.verdict.String()
+		return "NOT SHOWN, " + r.Verdict.String()
 	}
 }
 
@@ -155,7 +185,7 @@ func byPackage(all []slice) []slice {
 }
 
 // report is the table of bugs and layers in Markdown. Results stand in the order of byPackage.
-func report(ms []mutant, table [][]result) string {
+func report(ms []mutant, table [][]testbin.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| | planted bug | breaks | %s |\n|---|---|---|%s\n", strings.Join(layers, " | "), strings.Repeat("---|", len(layers)))
 	for i, m := range ms {
@@ -164,7 +194,7 @@ func report(ms []mutant, table [][]result) string {
 			at := slices.Index(layers, s.layer)
 			text := caught(table[i][j])
 			if text == "caught" {
-				text = fmt.Sprintf("%.1f s", table[i][j].took.Seconds())
+				text = fmt.Sprintf("%.1f s", table[i][j].Took.Seconds())
 			}
 			if cells[at] != "" {
 				cells[at] += ", "

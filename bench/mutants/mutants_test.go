@@ -10,13 +10,14 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorate/quorate/bench/testbin"
 )
 
 // root is the module, as seen from this package.
@@ -145,7 +146,7 @@ func TestTags(t *testing.T) {
 	}
 	text("none", "!("+strings.Join(all, " || ")+")", 0)
 	for tags, want := range map[string]bool{"": true, all[0]: true, all[0] + "," + all[1]: false} {
-		out, err := command(t.Context(), root, time.Minute, "go", "vet", "-tags", tags, "./fsm/mutant")
+		out, err := testbin.Command(t.Context(), root, time.Minute, "go", "vet", "-tags", tags, "./fsm/mutant")
 		if (err == nil) != want {
 			t.Errorf("go vet -tags %q: %v, want it to pass: %v\n%s", tags, err, want, out)
 		}
@@ -155,7 +156,7 @@ func TestTags(t *testing.T) {
 // TestQuick: three of the bugs are caught here too; and a binary has nothing of the bugs' package but with a bug that needs some of it.
 func TestQuick(t *testing.T) {
 	t.Parallel()
-	r := &runner{root: root, dir: t.TempDir()}
+	r := &planter{Runner: testbin.In(root, t.TempDir())}
 	var all []mutant
 	for _, n := range quick {
 		m := catalogue[n-1]
@@ -163,9 +164,13 @@ func TestQuick(t *testing.T) {
 		all = append(all, m)
 	}
 	looked := 0
-	try := func(ctx context.Context, number int, s slice) result {
+	try := func(ctx context.Context, number int, s slice) testbin.Result {
 		res := r.try(ctx, number, s)
-		symbols, err := command(ctx, root, time.Minute, "go", "tool", "nm", r.have[0])
+		bin, _, err := r.Build(ctx, testsOf(number, s))
+		if err != nil {
+			t.Fatal(err)
+		}
+		symbols, err := testbin.Command(ctx, root, time.Minute, "go", "tool", "nm", bin)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, symbols)
 		}
@@ -233,27 +238,27 @@ func TestNotFooled(t *testing.T) {
 		name          string
 		number        int
 		pkg, run      string
-		without, with verdict
+		without, with testbin.Verdict
 	}{
-		{"a test fails", 1, "a", "^TestBug$", passed, failed},
-		{"a subtest fails", 1, "a", "^TestSub$/^bug$", passed, failed},
-		{"a test panics", 1, "a", "^TestPanic$", passed, failed},
-		{"nobody sees it", 1, "a", "^TestFine$", passed, passed},
-		{"another subtest than the one that fails", 1, "a", "^TestSub$/^fine$", passed, passed},
-		{"no such test", 1, "a", "^TestNone$", noTest, noTest},
-		{"no such subtest", 1, "a", "^TestSub$/^none$", noTest, noTest},
-		{"what fails is not the subtest", 1, "a", "^TestParent$/^none$", noTest, broken},
-		{"what fails is not the subtest that ran", 1, "a", "^TestParent$/^sub$", passed, broken},
-		{"skipped", 1, "a", "^TestSkipped$", noTest, noTest},
-		{"it hangs", 1, "a", "^TestHang$", passed, tooLate},
-		{"it exits", 1, "a", "^TestExit$", passed, broken},
-		{"it fails without a bug", 1, "a", "^TestAlways$", failed, failed},
-		{"it ends before a test", 1, "ends", "^TestX$", broken, broken},
-		{"it does not build", 2, "a", "^TestBug$", passed, noBuild},
+		{"a test fails", 1, "a", "^TestBug$", testbin.Passed, testbin.Failed},
+		{"a subtest fails", 1, "a", "^TestSub$/^bug$", testbin.Passed, testbin.Failed},
+		{"a test panics", 1, "a", "^TestPanic$", testbin.Passed, testbin.Failed},
+		{"nobody sees it", 1, "a", "^TestFine$", testbin.Passed, testbin.Passed},
+		{"another subtest than the one that fails", 1, "a", "^TestSub$/^fine$", testbin.Passed, testbin.Passed},
+		{"no such test", 1, "a", "^TestNone$", testbin.NoTest, testbin.NoTest},
+		{"no such subtest", 1, "a", "^TestSub$/^none$", testbin.NoTest, testbin.NoTest},
+		{"what fails is not the subtest", 1, "a", "^TestParent$/^none$", testbin.NoTest, testbin.Broken},
+		{"what fails is not the subtest that ran", 1, "a", "^TestParent$/^sub$", testbin.Passed, testbin.Broken},
+		{"skipped", 1, "a", "^TestSkipped$", testbin.NoTest, testbin.NoTest},
+		{"it hangs", 1, "a", "^TestHang$", testbin.Passed, testbin.TooLate},
+		{"it exits", 1, "a", "^TestExit$", testbin.Passed, testbin.Broken},
+		{"it fails without a bug", 1, "a", "^TestAlways$", testbin.Failed, testbin.Failed},
+		{"it ends before a test", 1, "ends", "^TestX$", testbin.Broken, testbin.Broken},
+		{"it does not build", 2, "a", "^TestBug$", testbin.Passed, testbin.NoBuild},
 	}
 	// Each is tried once, so that few binaries are built.
-	r := &runner{root: dir, dir: t.TempDir()}
-	tried := map[string]result{}
+	r := &planter{Runner: testbin.In(dir, t.TempDir())}
+	tried := map[string]testbin.Result{}
 	for _, without := range []bool{true, false} {
 		for _, c := range cases {
 			n := c.number
@@ -265,15 +270,15 @@ func TestNotFooled(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			was := map[int]verdict{}
-			try := func(_ context.Context, number int, s slice) result {
+			was := map[int]testbin.Verdict{}
+			try := func(_ context.Context, number int, s slice) testbin.Result {
 				res := tried[fmt.Sprint(number, s.pkg, s.run)]
-				was[number] = res.verdict
+				was[number] = res.Verdict
 				return res
 			}
 			var out, progress bytes.Buffer
 			ok, err := campaign(t.Context(), try, []mutant{{number: c.number, name: "Bug", slices: []slice{{unit, c.pkg, c.run, nil, 0}}}}, &out, &progress)
-			if want := c.without == passed && c.with == failed; err != nil || ok != want {
+			if want := c.without == testbin.Passed && c.with == testbin.Failed; err != nil || ok != want {
 				t.Errorf("the campaign says %v, %v; want %v", ok, err, want)
 			}
 			if was[0] != c.without || was[c.number] != c.with {
@@ -281,9 +286,9 @@ func TestNotFooled(t *testing.T) {
 			}
 			cell := "| NOT SHOWN, " + c.with.String()
 			switch c.with {
-			case failed:
+			case testbin.Failed:
 				cell = " s | "
-			case passed:
+			case testbin.Passed:
 				cell = "| MISSED |"
 			}
 			if !strings.Contains(out.String(), cell) {
@@ -343,28 +348,3 @@ func TestExit(*testing.T) {
 
 func TestAlways(t *testing.T) { t.Error("always") }
 `
-
-// TestJudge: what cannot be had from a small module.
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	exit := exec.Command("false").Run()
-	for _, c := range []struct {
-		name  string
-		out   string
-		err   error
-		depth int
-		want  verdict
-	}{
-		{"a fatal error in the midst of a test", "=== RUN   TestX\nfatal error: concurrent map writes\n", exit, 0, failed},
-		{"a panic before any test", "panic: in an init\n", exit, 0, broken},
-		{"a test that timed out", "=== RUN   TestX\npanic: test timed out after 1s\n--- FAIL: TestX (1.00s)\n", exit, 0, tooLate},
-		{"a failure that somebody else's output hides", "=== RUN   TestX\nlog--- FAIL: TestX (0.00s)\n", exit, 0, broken},
-		{"a failed subtest in a passing process", "    --- FAIL: TestX/y (0.00s)\n--- FAIL: TestX (0.00s)\n", nil, 1, noTest},
-		{"nothing at all", "", nil, 0, noTest},
-		{"a program that is not there", "", &exec.Error{Name: "x", Err: exec.ErrNotFound}, 0, broken},
-	} {
-		if res := judge([]byte(c.out), c.err, c.depth); res.verdict != c.want {
-			t.Errorf("%s: %s, want %s", c.name, res.verdict, c.want)
-		}
-	}
-}
