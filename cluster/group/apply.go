@@ -73,7 +73,7 @@ func (g *Group) apply(l *raft.Log) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.st.Apply(l.Index, l.Data, &g.fx); err != nil {
-		g.fatal(fmt.Errorf("apply entry %d of term %d: %w", l.Index, l.Term, err))
+		g.fatal(fmt.Errorf("apply entry %d of term %d: %w; where a newer quorate has led the cluster, start this node with that version and it goes on from here", l.Index, l.Term, err))
 		return
 	}
 	if g.cfg.Tap != nil {

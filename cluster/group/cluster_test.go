@@ -415,6 +415,17 @@ func (nd *node) stats(queue string) (out fsm.QueueStats) {
 	return out
 }
 
+// waiting is how many messages of a queue are ready in the state as it is, also of a group that answers no read any more.
+func (nd *node) waiting(queue string) int64 {
+	nd.g.mu.Lock()
+	defer nd.g.mu.Unlock()
+	n, ok := nd.g.st.QueueNumber([]byte(queue))
+	if !ok {
+		return 0
+	}
+	return nd.g.st.Stats(n).Ready
+}
+
 // bubble runs a test on fake time.
 func bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()

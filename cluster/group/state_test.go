@@ -349,7 +349,7 @@ func TestUnreadableEntry(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Error("no answer by the deadline")
 		}
-		if got := l.g.st.Ready(0); int64(got) > before.Ready {
+		if got := l.waiting("q"); got != before.Ready {
 			t.Errorf("%d ready, want %d", got, before.Ready)
 		}
 		c.stop()
