@@ -42,6 +42,7 @@ type Config struct {
 	ClientAddr      string // what clients dial
 	Version         string // of the binary
 	MemoryBytes     int64  // what the messages and tables may hold before enqueues are refused, at 85 %; 0: no limit
+	DiskFreeBytes   int64  // what must be left of DataDir's file system for enqueues to be taken; 0: 256 MiB, or a tenth of it where that is less
 	MaxMessageBytes int64  // largest body; 0: the group's default
 
 	Logger   *slog.Logger          // nil: silent
@@ -53,7 +54,8 @@ type Config struct {
 	// is called at most once, on its own goroutine. nil: log and exit with status 1.
 	Fatal func(error)
 
-	gossip func(*memberlist.Config) // last word on gossip, for tests of this package
+	gossip func(*memberlist.Config)             // last word on gossip, for tests of this package
+	space  func() (free, size int64, err error) // instead of what the data directory's file system has left and in all, for tests of this package
 }
 
 // Validate names the first field that cannot be right, and what would be.
@@ -66,6 +68,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := store.ParseKind(c.LogStore); err != nil {
 		return fmt.Errorf("raft.log_store: %w", err)
+	}
+	if c.DiskFreeBytes < 0 {
+		return fmt.Errorf("limits.disk_free_bytes is %d: want the bytes that must be left on disk for enqueues to be taken, or 0 for the default", c.DiskFreeBytes)
 	}
 	if len(c.Join) > maxJoin {
 		return fmt.Errorf("join has %d addresses: want at most %d", len(c.Join), maxJoin)

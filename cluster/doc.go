@@ -61,6 +61,11 @@
 //   - 2026-11: a removed node ends its process rather than idling: its clients must go elsewhere and somebody must know.
 //   - 2026-11: the leader is not removed; it is asked to hand leadership over first. raft could do it, but the answer to the
 //     request would come from a node that is a member no longer.
+//   - 2026-11: enqueues are refused before a disk is full (no_space, space.go), by the leader, while it or a voter that answers has little
+//     room. Acks and deletions go on with what is kept for them. Snapshots are taken as soon as they give room back, since with
+//     enqueues refused the log would not call for one, and begun only where they fit. Rejected: to wait until a majority has little,
+//     since nodes fill alike and differ by where they are with their snapshots, so that one after the other would end; whoever
+//     would rather lose a node with a small disk stops it or lowers its limit. And to hand leadership to a node with more room.
 //   - 2026-11: node RPC opens a connection for each call. Calls are a few a second at most, and a connection that is not
 //     kept needs no care.
 package cluster

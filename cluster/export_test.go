@@ -11,6 +11,9 @@ import "github.com/hashicorp/memberlist"
 // SetGossip gives a test the last word on gossip's settings.
 func SetGossip(c *Config, f func(*memberlist.Config)) { c.gossip = f }
 
+// SetSpace has a node believe f about its file system.
+func SetSpace(c *Config, f func() (free, size int64, err error)) { c.space = f }
+
 // AliveByGossip is how many other nodes gossip sees.
 func (n *Node) AliveByGossip() (alive int) {
 	for _, p := range n.peers.list() {

@@ -33,6 +33,7 @@ var (
 	descLogBytes  = prometheus.NewDesc("quorate_raft_log_store_bytes", "What the log takes on disk.", nil, nil)
 	descLogStore  = prometheus.NewDesc("quorate_raft_log_store_info", "1; the label says which log store the node has.", []string{"log_store"}, nil)
 	descDiskFree  = prometheus.NewDesc("quorate_disk_free_bytes", "Space that is left where the data directory is.", nil, nil)
+	descDiskLow   = prometheus.NewDesc("quorate_disk_low", "1 while less is left there than limits.disk_free_bytes, so that enqueues are refused.", nil, nil)
 	descReady     = prometheus.NewDesc("quorate_ready", "1 while this node can serve.", nil, nil)
 	descPeers     = prometheus.NewDesc("quorate_gossip_peers_alive", "Other nodes that gossip sees alive.", nil, nil)
 )
@@ -88,7 +89,7 @@ func (m *meters) stored(entries, bytes int, took time.Duration) {
 
 // Describe implements prometheus.Collector.
 func (m *meters) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descTerm, descLastIndex, descCommit, descApplied, descLeader, descVoters, descLogBytes, descLogStore, descDiskFree, descReady, descPeers} {
+	for _, d := range []*prometheus.Desc{descTerm, descLastIndex, descCommit, descApplied, descLeader, descVoters, descLogBytes, descLogStore, descDiskFree, descDiskLow, descReady, descPeers} {
 		ch <- d
 	}
 }
@@ -124,9 +125,10 @@ func (m *meters) Collect(ch chan<- prometheus.Metric) {
 	if n.disk != nil {
 		gauge(descLogBytes, float64(n.disk.Bytes()))
 		ch <- prometheus.MustNewConstMetric(descLogStore, prometheus.GaugeValue, 1, string(n.disk.Kind()))
-		if free, err := n.dir.Free(); err == nil {
+		if free, _, err := n.space(); err == nil {
 			gauge(descDiskFree, float64(free))
 		}
+		gauge(descDiskLow, flag(n.lowSpace.Load()))
 	}
 	ready, _ := n.Ready()
 	gauge(descReady, flag(ready))

@@ -63,6 +63,8 @@ type Node struct {
 	hasLog    atomic.Bool               // the log had entries at the start, or the node has joined
 	foreign   atomic.Pointer[foreigner] // the first node of another cluster that gossip met
 	led       atomic.Bool               // there has been a leader since the start
+	lowSpace  atomic.Bool               // there is little room on this node's disk
+	lowOther  atomic.Pointer[string]    // where this node leads, the label of a voter that has little
 	stopOnce  sync.Once
 	stopErr   error
 	lonely    time.Time // since when there has been no leader; zero: there is one. For tend alone
@@ -104,6 +106,10 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	close(n.started)
 	n.halt.Arm()
 	n.wg.Go(n.tend)
+	if n.dir != nil {
+		n.wg.Go(n.watchSpace)
+		n.wg.Go(n.watchVoters)
+	}
 	return n, nil
 }
 

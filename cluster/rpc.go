@@ -103,6 +103,8 @@ type statusAnswer struct {
 
 	Place announcement `cbor:"11,keyasint"`
 	Wall  int64        `cbor:"12,keyasint"` // its wall clock, Unix milliseconds
+
+	LowSpace bool `cbor:"13,keyasint,omitempty"` // there is little room on its disk
 }
 
 var rpcDecoder = func() cbor.DecMode {

@@ -23,7 +23,7 @@ type Member struct {
 	Applied     uint64 // index of the last entry applied
 	LastLog     uint64 // index of the last entry in its log
 	Ready       bool
-	Reason      string // why it is not ready, or does not answer
+	Reason      string // why it is not ready, or does not answer; of one that is ready, what it cannot serve
 	Version     string
 }
 
@@ -35,7 +35,7 @@ type Members struct {
 	Nodes   []Member // in the order of raft's configuration
 }
 
-// Ready tells whether this node can serve, and if not, why.
+// Ready tells whether this node can serve, and if not, why; of one that can, what it cannot serve and why, "" if nothing.
 func (n *Node) Ready() (bool, string) {
 	switch failed := n.failed.Load(); {
 	case failed != nil:
@@ -50,7 +50,7 @@ func (n *Node) Ready() (bool, string) {
 	s := n.group.Status()
 	switch {
 	case s.Ready:
-		return true, ""
+		return true, n.whyLowSpace()
 	case s.LeaderID == "":
 		return false, "the cluster has no leader: a majority of its voters must be up and reach each other"
 	default:
@@ -79,7 +79,7 @@ func (n *Node) status() *statusAnswer {
 	s := n.group.Status()
 	st := &statusAnswer{
 		Role: role(n.group.Raft().State()), Term: s.Term, Applied: s.Applied, Commit: s.Commit, LastLog: s.LastLog,
-		HasData: n.hasData(), Expect: n.cfg.BootstrapExpect, Wall: n.cfg.Clock.WallMillis(),
+		HasData: n.hasData(), Expect: n.cfg.BootstrapExpect, Wall: n.cfg.Clock.WallMillis(), LowSpace: n.lowSpace.Load(),
 	}
 	if n.link != nil {
 		st.Place = n.announcement()

@@ -14,7 +14,7 @@ import (
 type Broker interface {
 	Label() string
 	Cluster() string       // 32 hex digits, empty while not known
-	Ready() (bool, string) // and why not
+	Ready() (bool, string) // and why not, or what it cannot serve though it is
 	Clock() group.Clock    // the node's; deadlines of proposals are read on it
 	Members(ctx context.Context) (cluster.Members, error)
 	Transfer(ctx context.Context, label string) error

@@ -385,7 +385,8 @@ func TestReadiness(t *testing.T) {
 	check(200, health{Ready: true})
 	b.ready, b.reason = false, "no leader"
 	check(503, health{Reason: "no leader"})
-	b.ready = true
+	b.ready, b.reason = true, "little room on disk"
+	check(200, health{Ready: true, Reason: "little room on disk"})
 	p := connect(t, addr)
 	s.Drain()
 	s.Drain()

@@ -9,7 +9,7 @@ import (
 type health struct {
 	Ready  bool   `json:"ready"`
 	Leader bool   `json:"leader"` // this node leads and serves
-	Reason string `json:"reason"` // why it is not ready, else empty
+	Reason string `json:"reason"` // why it is not ready; of a node that is, what it cannot serve and why, else empty
 }
 
 // serveHealth says that the process is alive, nothing else.
@@ -21,9 +21,6 @@ func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	h := health{}
 	h.Ready, h.Reason = s.cfg.Broker.Ready()
-	if h.Ready {
-		h.Reason = ""
-	}
 	st := s.group("").Status()
 	h.Leader = st.Leader && st.Ready
 	if s.draining.Load() {

@@ -34,6 +34,12 @@ type forgetful struct {
 // onForgetfulDisks prepares nodes whose snapshots and segments are small, so that there are many of them; nothing is started.
 func onForgetfulDisks(t *testing.T, binary string, nodes int, args ...string) *forgetful {
 	t.Helper()
+	return onDisks(t, forgetfs.Options{}, binary, nodes, args...)
+}
+
+// onDisks is onForgetfulDisks with disks of a size of their own.
+func onDisks(t *testing.T, o forgetfs.Options, binary string, nodes int, args ...string) *forgetful {
+	t.Helper()
 	if err := forgetfs.Available(); err != nil {
 		t.Skipf("disks that forget cannot be served here: %v", err)
 	}
@@ -53,7 +59,7 @@ func onForgetfulDisks(t *testing.T, binary string, nodes int, args ...string) *f
 		// Below the mount: a data directory's own name can get lost too.
 		n.DataDir = filepath.Join(at, "data")
 		n.Args[slices.Index(n.Args, at)] = n.DataDir
-		d := forgetfs.New(forgetfs.Options{})
+		d := forgetfs.New(o)
 		if err := d.Mount(at); err != nil {
 			t.Fatal(err)
 		}

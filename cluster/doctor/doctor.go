@@ -50,7 +50,6 @@ const (
 	badSync    = 50 * time.Millisecond
 	tooFast    = 20 * time.Microsecond
 	lowSpace   = 1 << 30
-	noSpace    = 128 << 20
 	slowClock  = time.Second
 	badClock   = 10 * time.Second
 	maxPeers   = 64
@@ -185,9 +184,10 @@ func (d *doctor) disk() {
 	} else {
 		free := int64(fs.Bavail) * fs.Bsize
 		what := fmt.Sprintf("%d MiB free at %s", free>>20, dir)
+		want := d.cfg.SpaceWanted(int64(fs.Blocks) * fs.Bsize)
 		switch {
-		case free < noSpace:
-			d.say("space", Bad, "make room: the log alone takes some hundred MiB", "%s", what)
+		case free < want:
+			d.say("space", Bad, "make room, or lower limits.disk_free_bytes: the log alone takes some hundred MiB", "%s, less than the %d MiB below which enqueues are refused", what, want>>20)
 		case free < lowSpace:
 			d.say("space", Warn, "make room: log and snapshots take some GiB when there is a backlog", "%s", what)
 		default:

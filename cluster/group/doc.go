@@ -139,6 +139,8 @@
 //   - 2026-11: the next one is due when the log has grown by as much as the last has, 128 MiB at least, and above 1 GiB by half of it.
 //     What a start has to read and what snapshots cost a message are then both in proportion to the state. With half throughout, a
 //     million queued cost W3 a sixth of its CPU.
+//   - 2026-11: where room on disk is low (Space) a snapshot is due as soon as it gives back more than it takes: acks are few bytes of log,
+//     and what they let go would stay on disk until 128 MiB of them have been written. One that would not fit is not begun.
 //   - 2026-11: completion by the apply pass and not by futures: a future is a channel and a wake-up an entry, and its
 //     goroutine would contend with the apply pass for the state. Futures are watched by one goroutine, for errors only.
 //   - 2026-11: one lock over state and leader memory. The apply pass needs both at every operation; two locks would be taken

@@ -17,6 +17,7 @@ const (
 	CodeFailedPrecondition = "failed_precondition"
 	CodeSessionExpired     = "session_expired"
 	CodeTooLarge           = "too_large"
+	CodeNoSpace            = "no_space"
 	CodeTimeout            = "timeout"
 	CodeInternal           = "internal"
 )

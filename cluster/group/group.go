@@ -80,11 +80,13 @@ type Group struct {
 	digests      digests
 	timerWake    chan struct{}
 	scheduleWake chan struct{}
-	tripped      atomic.Bool   // the watchdog is at it
-	crowded      atomic.Bool   // the state is near its memory limit: enqueues are refused
-	tidy         bool          // an entry is called for though nothing is due: see tidyUp; guarded by mu
-	tidyAt       time.Duration // when the next may be; guarded by mu
-	weighAt      time.Duration // when it is looked at next, on Clock.Mono; guarded by mu
+	tripped      atomic.Bool           // the watchdog is at it
+	crowded      atomic.Bool           // the state is near its memory limit: enqueues are refused
+	space        atomic.Pointer[space] // nil: the node has said nothing
+	claimed      atomic.Int64          // what a snapshot that is being written has still to write, about
+	tidy         bool                  // an entry is called for though nothing is due: see tidyUp; guarded by mu
+	tidyAt       time.Duration         // when the next may be; guarded by mu
+	weighAt      time.Duration         // when it is looked at next, on Clock.Mono; guarded by mu
 
 	stopOnce     sync.Once
 	stopErr      error

@@ -44,7 +44,13 @@ func (g *Group) weigh(now time.Duration) {
 	g.crowded.Store(accounted(m) >= g.limits.MemoryBytes/100*memoryFull)
 }
 
-// turnAway says whether a proposal is refused because of memory.
-func (g *Group) turnAway(p *Proposal) bool {
-	return g.crowded.Load() && len(p.Op) > 0 && p.Op[0] == opEnqueue
+// turnAway is why a proposal is refused for want of memory or of room on disk, nil: it is not.
+func (g *Group) turnAway(p *Proposal) *Error {
+	switch {
+	case len(p.Op) == 0 || p.Op[0] != opEnqueue:
+		return nil
+	case g.crowded.Load():
+		return errMemory
+	}
+	return g.refusesForSpace()
 }

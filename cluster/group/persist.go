@@ -25,6 +25,7 @@ const (
 type snapshot struct {
 	view *fsm.View
 	pace *pace         // nil: no rests
+	took func(n int)   // told of each write; nil: nobody
 	done func(n int64) // told how many bytes a snapshot that was written has; nil: nobody
 }
 
@@ -33,6 +34,7 @@ func (g *Group) newSnapshot(view *fsm.View) *snapshot {
 	return &snapshot{
 		view: view,
 		pace: &pace{mono: g.clock.Mono, stop: g.stopSnapshot, hurry: func() bool { return g.logBytes.Load() >= until }},
+		took: func(n int) { g.claimed.Add(-int64(n)) },
 		done: g.snapshotSize.Store,
 	}
 }
@@ -40,7 +42,7 @@ func (g *Group) newSnapshot(view *fsm.View) *snapshot {
 // Persist streams the view. The sink is closed, or cancelled on an error.
 func (s *snapshot) Persist(sink raft.SnapshotSink) error {
 	s.pace.begin()
-	n, err := s.view.WriteTo(&paced{w: sink, pace: s.pace})
+	n, err := s.view.WriteTo(&paced{w: sink, pace: s.pace, took: s.took})
 	if err != nil {
 		_ = sink.Cancel()
 		return fmt.Errorf("write snapshot: %w", err)
@@ -61,10 +63,14 @@ func (s *snapshot) Release() { s.view.Release() }
 type paced struct {
 	w    io.Writer
 	pace *pace
+	took func(n int)
 }
 
 func (p *paced) Write(b []byte) (int, error) {
 	n, err := p.w.Write(b)
+	if p.took != nil {
+		p.took(n)
+	}
 	p.pace.rest()
 	return n, err
 }

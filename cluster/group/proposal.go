@@ -48,9 +48,9 @@ type Flusher interface{ Flush() }
 func (g *Group) Propose(ps ...*Proposal) {
 	q := &g.intake
 	for i, p := range ps {
-		if g.turnAway(p) {
+		if err := g.turnAway(p); err != nil {
 			g.Propose(ps[:i]...)
-			g.refuse(p, errMemory)
+			g.refuse(p, err)
 			g.Propose(ps[i+1:]...)
 			return
 		}

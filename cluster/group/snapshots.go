@@ -56,10 +56,13 @@ func (g *Group) entriesDue() int64 {
 }
 
 // keepSnapshots has raft take a snapshot when the log has grown by snapshotDue or entriesDue (a start reads each entry behind the snapshot, so
-// small ones count too), and sets how many entries stay behind it so that they are about Limits.TrailingBytes. One goroutine.
+// small ones count too), or where room on disk is low as soon as one gives back more than it takes; and sets how many entries stay behind it
+// so that they are about Limits.TrailingBytes, the least there may be where room is low. One goroutine.
 func (g *Group) keepSnapshots() {
 	t := time.NewTimer(snapshotLook)
 	defer t.Stop()
+	before := g.snapshotSize.Load() // of the snapshot before the last, which the next one takes away; a guess at first
+	trail := int64(0)               // bytes of log behind the last snapshot
 	for {
 		select {
 		case <-t.C:
@@ -69,13 +72,20 @@ func (g *Group) keepSnapshots() {
 		next := snapshotLook
 		bytes, entries := g.logBytes.Load(), g.logEntries.Load()
 		apart := g.membersBefore()
-		if (bytes >= snapshotsApart(g.snapshotDue(), apart) || entries >= snapshotsApart(g.entriesDue(), apart)) && !g.broken.Load() {
-			if g.snapshot(bytes, uint64(entries)) {
+		due := bytes >= snapshotsApart(g.snapshotDue(), apart) || entries >= snapshotsApart(g.entriesDue(), apart)
+		if (due || entries > 0 && g.lowSpace() && bytes+before+trail > g.weight()) && !g.broken.Load() {
+			last := g.snapshotSize.Load()
+			if g.claim() && g.snapshot(bytes, uint64(entries)) {
 				g.logBytes.Add(-bytes)
 				g.logEntries.Add(-entries)
+				before, trail = last, min(bytes+trail, g.limits.TrailingBytes)
+				if g.lowSpace() {
+					trail = 0
+				}
 			} else {
 				next = snapshotRetry
 			}
+			g.claimed.Store(0)
 		}
 		t.Reset(next)
 	}
@@ -86,6 +96,9 @@ func (g *Group) snapshot(bytes int64, entries uint64) bool {
 	rc := g.raft.ReloadableConfig()
 	average := max(uint64(bytes)/max(entries, 1), 1)
 	rc.TrailingLogs = min(max(uint64(g.limits.TrailingBytes)/average, trailingLeast), trailingMost)
+	if g.lowSpace() {
+		rc.TrailingLogs = trailingLeast
+	}
 	if err := g.raft.ReloadConfig(rc); err != nil {
 		g.log.Error("trailing logs not set", "count", rc.TrailingLogs, "err", err)
 	}

@@ -265,13 +265,13 @@ func readIdentity(path string) (Identity, error) {
 	return on.Identity, nil
 }
 
-// Free is how many bytes this user may still write to the file system that the directory is on.
-func (d *Dir) Free() (int64, error) {
+// Space is how many bytes this user may still write to the file system that the directory is on, and how many it has in all.
+func (d *Dir) Space() (free, size int64, err error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(d.path, &fs); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", d.path, err)
+		return 0, 0, fmt.Errorf("free space of %s: %w", d.path, err)
 	}
-	return int64(fs.Bavail) * fs.Bsize, nil
+	return int64(fs.Bavail) * fs.Bsize, int64(fs.Blocks) * fs.Bsize, nil
 }
 
 // Identity is the identity as it is on disk.

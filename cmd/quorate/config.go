@@ -40,6 +40,7 @@ type Config struct {
 	Limits struct {
 		MaxMessageBytes int64 `toml:"max_message_bytes"`
 		MemoryBytes     int64 `toml:"memory_bytes"`
+		DiskFreeBytes   int64 `toml:"disk_free_bytes"`
 		MaxConnections  int64 `toml:"max_connections"`
 	} `toml:"limits"`
 	Auth struct {
@@ -72,6 +73,7 @@ var settings = []setting{
 	{"gossip.bootstrap_expect", "how many empty nodes found a new cluster; 0: only join one", func(c *Config) any { return &c.Gossip.BootstrapExpect }, within(0, 9)},
 	{"limits.max_message_bytes", "largest body or result, 1 to 16777216", func(c *Config) any { return &c.Limits.MaxMessageBytes }, within(1, 16<<20)},
 	{"limits.memory_bytes", "what messages and tables may hold; at 85 % of it enqueues are refused, all else goes on; 0: 70 % of the machine's memory or its cgroup's", func(c *Config) any { return &c.Limits.MemoryBytes }, within(0, 1<<50)},
+	{"limits.disk_free_bytes", "what must be left where data_dir is: with less, enqueues are refused, all else goes on; should be above what a snapshot takes; 0: 256 MiB, or a tenth of the file system where that is less", func(c *Config) any { return &c.Limits.DiskFreeBytes }, within(0, 1<<50)},
 	{"limits.max_connections", "client connections at once", func(c *Config) any { return &c.Limits.MaxConnections }, within(1, 1_000_000)},
 	{"auth.enabled", "must be false: authentication does not exist yet", func(c *Config) any { return &c.Auth.Enabled }, noAuth},
 }

@@ -71,7 +71,7 @@ func (r *resolved) node() cluster.Config {
 		GossipAddr: r.Gossip.Addr, GossipAdvertise: r.Gossip.Advertise,
 		Join: r.Gossip.Join, BootstrapExpect: int(r.Gossip.BootstrapExpect),
 		ClientAddr: r.Client.Advertise, MaxMessageBytes: r.Limits.MaxMessageBytes,
-		MemoryBytes: memoryLimit(r.Limits.MemoryBytes),
+		MemoryBytes: memoryLimit(r.Limits.MemoryBytes), DiskFreeBytes: r.Limits.DiskFreeBytes,
 	}
 }
 
