@@ -214,10 +214,26 @@ func TestFounderCrashes(t *testing.T) {
 	})
 }
 
+// cuts are what of gossip is cut off, for all nodes at once.
+type cuts struct {
+	all     atomic.Bool
+	udp     atomic.Bool  // packets alone
+	dropped atomic.Int64 // packets
+}
+
+// drops says whether a packet gets lost.
+func (c *cuts) drops() bool {
+	if !c.all.Load() && !c.udp.Load() {
+		return false
+	}
+	c.dropped.Add(1)
+	return true
+}
+
 // cut is a memberlist transport that can be cut off.
 type cut struct {
 	memberlist.NodeAwareTransport
-	off     atomic.Bool
+	off     *cuts
 	packets chan *memberlist.Packet
 	streams chan net.Conn
 	done    chan struct{}
@@ -226,20 +242,20 @@ type cut struct {
 
 var errCut = errors.New("cut off")
 
-func newCut(inner memberlist.NodeAwareTransport) *cut {
-	c := &cut{NodeAwareTransport: inner, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), done: make(chan struct{})}
+func newCut(inner memberlist.NodeAwareTransport, off *cuts) *cut {
+	c := &cut{NodeAwareTransport: inner, off: off, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), done: make(chan struct{})}
 	c.wg.Go(func() {
 		for {
 			select {
 			case p := <-inner.PacketCh():
-				if !c.off.Load() {
+				if !c.off.drops() {
 					select {
 					case c.packets <- p:
 					case <-c.done:
 					}
 				}
 			case s := <-inner.StreamCh():
-				if c.off.Load() {
+				if c.off.all.Load() {
 					s.Close()
 					continue
 				}
@@ -259,13 +275,13 @@ func newCut(inner memberlist.NodeAwareTransport) *cut {
 func (c *cut) PacketCh() <-chan *memberlist.Packet { return c.packets }
 func (c *cut) StreamCh() <-chan net.Conn           { return c.streams }
 func (c *cut) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	if c.off.Load() {
+	if c.off.drops() {
 		return time.Now(), nil
 	}
 	return c.NodeAwareTransport.WriteToAddress(b, a)
 }
 func (c *cut) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Conn, error) {
-	if c.off.Load() {
+	if c.off.all.Load() {
 		return nil, errCut
 	}
 	return c.NodeAwareTransport.DialAddressTimeout(a, d)
@@ -276,12 +292,9 @@ func (c *cut) Shutdown() error {
 	return c.NodeAwareTransport.Shutdown()
 }
 
-// TestGossipHealsAfterALongCut: C15. Gossip alone is cut for longer than memberlist remembers the dead; raft goes on with the
-// same voters, and afterwards everybody sees everybody again.
-func TestGossipHealsAfterALongCut(t *testing.T) {
-	t.Parallel()
-	var mu sync.Mutex
-	var cuts []*cut
+// gossips are three nodes whose gossip can be cut and forgets the dead soon.
+func gossips(t *testing.T, off *cuts) *clustertest.Cluster {
+	t.Helper()
 	c := clustertest.Start(t, 3, clustertest.Options{Config: func(i int, k *cluster.Config) {
 		steady(i, k)
 		cluster.SetGossip(k, func(m *memberlist.Config) {
@@ -290,44 +303,82 @@ func TestGossipHealsAfterALongCut(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			x := newCut(inner)
+			x := newCut(inner, off)
 			m.BindPort, m.AdvertisePort = inner.GetAutoBindPort(), inner.GetAutoBindPort()
 			m.Transport = x
 			m.ProbeInterval, m.ProbeTimeout, m.GossipInterval, m.GossipToTheDeadTime = 50*time.Millisecond, 25*time.Millisecond, 20*time.Millisecond, 200*time.Millisecond
 			m.SuspicionMult = 2
-			mu.Lock()
-			cuts = append(cuts, x)
-			mu.Unlock()
 		})
 	}})
 	c.WaitVoters(3)
+	c.Until("gossip to see everybody", everybody(c, 2, (*cluster.Node).AliveByGossip))
+	return c
+}
+
+// everybody says whether each of three nodes counts so many.
+func everybody(c *clustertest.Cluster, want int, count func(*cluster.Node) int) func() bool {
+	return func() bool {
+		for i := range 3 {
+			if count(c.Node(i)) != want {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// TestGossipHealsAfterALongCut: C15. Gossip alone is cut for longer than memberlist remembers the dead; raft goes on with the
+// same voters, and afterwards everybody sees everybody again.
+func TestGossipHealsAfterALongCut(t *testing.T) {
+	t.Parallel()
+	var off cuts
+	c := gossips(t, &off)
 	leader := c.Leader()
 	term := leader.Group(0).Status().Term
-	everybody := func(want int, f func(*cluster.Node) int) func() bool {
-		return func() bool {
-			for i := range 3 {
-				if f(c.Node(i)) != want {
-					return false
-				}
-			}
-			return true
-		}
-	}
-	c.Until("gossip to see everybody", everybody(2, (*cluster.Node).AliveByGossip))
-	for _, x := range cuts {
-		x.off.Store(true)
-	}
-	c.Until("gossip to see nobody", everybody(0, (*cluster.Node).AliveByGossip))
-	c.Until("gossip to have forgotten everybody", everybody(0, (*cluster.Node).KnownByGossip))
+	off.all.Store(true)
+	c.Until("gossip to see nobody", everybody(c, 0, (*cluster.Node).AliveByGossip))
+	c.Until("gossip to have forgotten everybody", everybody(c, 0, (*cluster.Node).KnownByGossip))
 	if m := c.WaitVoters(3); len(m.Nodes) != 3 {
 		t.Errorf("members %+v", m)
 	}
-	for _, x := range cuts {
-		x.off.Store(false)
-	}
+	off.all.Store(false)
 	start := time.Now()
-	c.Until("gossip to see everybody again", everybody(2, (*cluster.Node).AliveByGossip))
+	c.Until("gossip to see everybody again", everybody(c, 2, (*cluster.Node).AliveByGossip))
 	t.Logf("healed after %v", time.Since(start))
+	if s := leader.Group(0).Status(); !s.Leader || s.Term != term {
+		t.Errorf("raft was disturbed: %+v, term was %d", s, term)
+	}
+}
+
+// TestGossipWithoutPackets: C15. No UDP gets through for longer than memberlist remembers the dead: nobody is taken for dead for that, one
+// that comes back meanwhile is found, and no voter goes.
+func TestGossipWithoutPackets(t *testing.T) {
+	t.Parallel()
+	var off cuts
+	c := gossips(t, &off)
+	leader := c.Leader()
+	term := leader.Group(0).Status().Term
+	off.udp.Store(true)
+	// Each node sends one a probe, so that this is some dozens of those, and many times what it takes to be forgotten.
+	lost := func(n int64) {
+		t.Helper()
+		until := off.dropped.Load() + n
+		c.Until("packets to be lost", func() bool { return off.dropped.Load() >= until })
+	}
+	lost(100)
+	c.Until("everybody to be seen without packets", everybody(c, 2, (*cluster.Node).AliveByGossip))
+	back := (c.Index(leader) + 1) % 3
+	c.Kill(back)
+	if err := c.TryStart(back, 3); err != nil {
+		t.Fatal(err)
+	}
+	c.Until("the one that comes back to be seen without packets", everybody(c, 2, (*cluster.Node).AliveByGossip))
+	lost(100)
+	if m := c.WaitVoters(3); len(m.Nodes) != 3 {
+		t.Errorf("members %+v", m)
+	}
+	off.udp.Store(false)
+	c.Until("everybody to be seen again", everybody(c, 2, (*cluster.Node).AliveByGossip))
 	if s := leader.Group(0).Status(); !s.Leader || s.Term != term {
 		t.Errorf("raft was disturbed: %+v, term was %d", s, term)
 	}

@@ -63,7 +63,7 @@ func TestSlowConsumer(t *testing.T) {
 }
 
 // Everything at once, for the race detector: producers, workers, a reader that does not read, pings from both sides,
-// sessions that are stolen, listings and scrapes, and a stop in the middle.
+// sessions that are stolen, consumers that come and go, listings and scrapes, and a stop in the middle. (C55)
 func TestEverythingAtOnce(t *testing.T) {
 	n := stations(t, 1, Config{PingEvery: 5 * time.Millisecond, PongTimeout: 5 * time.Second, OutBytes: 1 << 20, FlushTimeout: 200 * time.Millisecond})[0]
 	var wg sync.WaitGroup
@@ -95,6 +95,27 @@ func TestEverythingAtOnce(t *testing.T) {
 			return err
 		})
 	}
+	credit := int64(0)
+	run(func(p *peer) error { // a consumer that comes and goes, and whose queue does
+		credit++
+		switch credit % 4 {
+		case 0:
+			return write(p, wire.TypeUnsubscribe, &wire.Unsubscribe{Sub: 1})
+		case 1:
+			return write(p, wire.TypeSubscribe, &wire.Subscribe{Sub: 1, Queue: "comes", Credit: 5})
+		case 2:
+			return write(p, wire.TypeEnqueue, &wire.Enqueue{Queue: "comes", Messages: make([]wire.Message, 3)})
+		default:
+			if err := write(p, wire.TypeQueueDelete, &wire.QueueRef{Queue: "comes"}); err != nil {
+				return err
+			}
+		}
+		for { // to the answer of the last, deliveries on the way
+			if f, err := p.read(); err != nil || f.Tag == p.tag {
+				return err
+			}
+		}
+	})
 	for i := range 3 {
 		subscribed := false
 		run(func(p *peer) error { // workers

@@ -1,10 +1,12 @@
 package chaos
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -431,6 +433,11 @@ func dedupAndDelaysSurvive(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	for i := range late {
 		late[i].Delay = delay
 	}
+	typed := client.Message{Body: []byte{0xff, 0, 1}, Key: []byte{0, 0xfe}}
+	for _, v := range []string{"1", "-1", "1.0", "9223372036854775808", "null", "true", "", "☃"} {
+		typed.Headers = append(typed.Headers, client.Header{Name: "v", Value: v})
+	}
+	put(t, cl, "typed", typed)
 	rs, errs := cl.EnqueueBatch(within(t, 30*time.Second), "delayed", late)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -450,6 +457,11 @@ func dedupAndDelaysSurvive(t *testing.T, c *proc.Cluster, cl *client.Client) {
 		t.Fatal(err)
 	}
 	again("after the restart of all")
+	d := take(t, cl, "typed", time.Minute)
+	if !bytes.Equal(d.Body, typed.Body) || !bytes.Equal(d.Key, typed.Key) || !slices.Equal(d.Headers, typed.Headers) {
+		t.Errorf("after the restart of all body %x, key %x, headers %q; want %x, %x, %q", d.Body, d.Key, d.Headers, typed.Body, typed.Key, typed.Headers)
+	}
+	ack(t, cl, d, "")
 
 	seen := map[string]int{}
 	got := make(chan *client.Delivery, many*2)
