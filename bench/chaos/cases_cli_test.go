@@ -215,7 +215,7 @@ func bytesEverywhere(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	}
 	for name, m := range map[string]client.Message{
 		"kind": {Kind: "\xff"}, "content_type": {ContentType: "\xff"}, "task_id": {TaskID: "\xff"},
-		"headers": {Headers: []client.Header{{Name: "\xff", Value: "v"}}},
+		"header's name": {Headers: []client.Header{{Name: "\xff", Value: "v"}}}, "header's value": {Headers: []client.Header{{Name: "n", Value: "\xff"}}},
 	} {
 		_, err := cl.Enqueue(ctx, "bytes", m)
 		refused(t, name+" that is not UTF-8", err, client.ErrInvalidArgument)
@@ -263,7 +263,7 @@ func idsAreStrings(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	counts(t, cl, "strings", [5]int64{})
 }
 
-// Creating and deleting many queues leaves no series behind; no label holds an id, a key or a task. (C65)
+// Creating and deleting many queues leaves no series behind; no label holds an id, a key, a task or a worker, and none stands unescaped. (C65)
 func seriesGo(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	ctx := within(t, time.Minute)
 	scrape := func() string {
@@ -292,11 +292,16 @@ func seriesGo(t *testing.T, c *proc.Cluster, cl *client.Client) {
 		r := put(t, cl, queue, client.Message{TaskID: fmt.Sprint("secret-task-", i), Key: []byte("secret-key"), Kind: "secret\"kind\n"})
 		ids = append(ids, r.ID)
 	}
+	for i := range 20 {
+		if _, err := cl.Lease(ctx, fmt.Sprint("series-", i), client.LeaseOptions{Worker: fmt.Sprint("secret-worker-", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	with := scrape()
 	if n := strings.Count(with, `queue="series-`); n < 200 {
 		t.Errorf("%d series for 200 queues", n)
 	}
-	for _, secret := range append(ids, "secret-task", "secret-key") {
+	for _, secret := range append(ids, "secret-task", "secret-key", "secret-worker", "secret\"kind") {
 		if strings.Contains(with, secret) {
 			t.Errorf("a label holds %q", secret)
 		}

@@ -240,6 +240,40 @@ func TestDueOnAnIdleCluster(t *testing.T) {
 	})
 }
 
+// With nobody asking for anything, leases end within a second of their deadline, on an idle cluster: their messages are ready again, and dead
+// after the last attempt. (C29)
+func TestLeasesEndUnasked(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		id := l.session(t)
+		op := enqueue("q", "a", "b", "c", "d", "e")
+		for i := range op.Messages {
+			op.Messages[i].Retry = fsm.RetryPolicy{Kind: fsm.RetryFixed, InitialMillis: 10, MaxAttempts: 2}
+		}
+		l.do(t, op)
+		const lease = 5000 * time.Millisecond
+		for _, end := range []struct {
+			name string
+			is   func(s fsm.QueueStats) bool
+		}{
+			{"ready again", func(s fsm.QueueStats) bool { return s.Ready == 5 && s.Leased == 0 && s.Retrying == 0 }},
+			{"dead", func(s fsm.QueueStats) bool { return s.Dead == 5 && s.Leased == 0 && s.Retrying == 0 }},
+		} {
+			a := l.do(t, &fsm.Lease{Queue: []byte("q"), Consumer: fsm.Consumer{Session: id}, Max: 5, LeaseMillis: lease.Milliseconds()})
+			if len(a.got) != 5 {
+				t.Fatalf("%d leased, want 5", len(a.got))
+			}
+			began := time.Now()
+			c.until(2*lease, "the leases end", func() bool { return end.is(l.stats("q")) })
+			if took := time.Since(began); took < lease*94/100 || took > lease+time.Second {
+				t.Errorf("%s after %v, want a lease of %v and a second at most", end.name, took, lease)
+			}
+		}
+	})
+}
+
 // Many due at once: ticks follow each other until all have moved.
 func TestManyDue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
