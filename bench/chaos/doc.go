@@ -24,7 +24,7 @@
 // A kill leaves what was written in the kernel's cache, so it cannot tell a node that syncs from one that does not. TestPowerCuts,
 // TestPowerCutSweep, TestFailingDisk and TestStalledDisk run each node on a disk of bench/chaos/forgetfs, which drops what was not synced
 // when the power goes: of one node, the leader, two, all; at any moment, and before one after the other of the calls of a node's
-// life; which fails from a certain sync or write on; or takes seconds for a sync. TestPowerCutsAreNoticed is the control: where syncs do nothing, messages must be lost. The
+// life; which fails from a certain sync or write on; takes seconds for a sync; or is small and fills up (TestFullDisk). TestPowerCutsAreNoticed is the control: where syncs do nothing, messages must be lost. The
 // nodes are of the chaos build, with snapshots every 256 KiB of log and segments of as much, so that all of what is rare happens in
 // seconds. Not tested so: conversions of the log store, backups, a disk that lies about one file only. cluster/store does the same to its
 // stores alone, which is where most of what is wrong shows first. `make crash` is the long form.
