@@ -236,40 +236,60 @@ type cut struct {
 	off     *cuts
 	packets chan *memberlist.Packet
 	streams chan net.Conn
-	done    chan struct{}
+	done    chan struct{} // closed when the shutdown begins
+	ended   chan struct{} // and when the transport below has ended
 	wg      sync.WaitGroup
 }
 
 var errCut = errors.New("cut off")
 
 func newCut(inner memberlist.NodeAwareTransport, off *cuts) *cut {
-	c := &cut{NodeAwareTransport: inner, off: off, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), done: make(chan struct{})}
+	c := &cut{NodeAwareTransport: inner, off: off, packets: make(chan *memberlist.Packet), streams: make(chan net.Conn), done: make(chan struct{}), ended: make(chan struct{})}
 	c.wg.Go(func() {
-		for {
-			select {
-			case p := <-inner.PacketCh():
-				if !c.off.drops() {
-					select {
-					case c.packets <- p:
-					case <-c.done:
-					}
-				}
-			case s := <-inner.StreamCh():
-				if c.off.all.Load() {
-					s.Close()
-					continue
-				}
-				select {
-				case c.streams <- s:
-				case <-c.done:
-					s.Close()
-				}
-			case <-c.done:
-				return
-			}
-		}
+		c.pass()
+		c.drain()
 	})
 	return c
+}
+
+// pass hands on what comes in, until the shutdown.
+func (c *cut) pass() {
+	for {
+		select {
+		case p := <-c.NodeAwareTransport.PacketCh():
+			if !c.off.drops() {
+				select {
+				case c.packets <- p:
+				case <-c.done:
+				}
+			}
+		case s := <-c.NodeAwareTransport.StreamCh():
+			if c.off.all.Load() {
+				s.Close()
+				continue
+			}
+			select {
+			case c.streams <- s:
+			case <-c.done:
+				s.Close()
+			}
+		case <-c.done:
+			return
+		}
+	}
+}
+
+// drain takes what comes in until the transport below has ended: that waits for its listeners, which wait for somebody to take it.
+func (c *cut) drain() {
+	for {
+		select {
+		case <-c.NodeAwareTransport.PacketCh():
+		case s := <-c.NodeAwareTransport.StreamCh():
+			s.Close()
+		case <-c.ended:
+			return
+		}
+	}
 }
 
 func (c *cut) PacketCh() <-chan *memberlist.Packet { return c.packets }
@@ -288,8 +308,10 @@ func (c *cut) DialAddressTimeout(a memberlist.Address, d time.Duration) (net.Con
 }
 func (c *cut) Shutdown() error {
 	close(c.done)
+	err := c.NodeAwareTransport.Shutdown()
+	close(c.ended)
 	c.wg.Wait()
-	return c.NodeAwareTransport.Shutdown()
+	return err
 }
 
 // gossips are three nodes whose gossip can be cut and forgets the dead soon.
