@@ -9,7 +9,7 @@
 //
 // # A run
 //
-// Nodes are of the chaos build: a snapshot every 16 KiB of log, half of it left behind one, so that who was away for a second is sent a
+// Nodes are of the chaos build: a snapshot every 8 KiB of log, half of it left behind one, so that who was away for a second is sent a
 // snapshot; elections after raft's usual 250 ms. Clients work on seven queues (bench/chaos/workload) while faults strike, every 3 to 8
 // seconds, each when the last is healed and a second has gone by, but for those that belong together. Then there is a quiet of ten
 // seconds, every node must become an alive voter, all queues must become empty, and all nodes must tell the digest that the log of

@@ -47,21 +47,21 @@ var decks = map[string][]card{
 		{kind: "throttle", target: "follower", low: 2 * time.Second, high: 5 * time.Second},
 	},
 	"partition": {
-		{kind: "isolate", target: "leader", low: time.Second, high: 5 * time.Second},
-		{kind: "halves", target: "minority", low: time.Second, high: 5 * time.Second},
-		{kind: "halves", target: "leader", low: time.Second, high: 5 * time.Second},
-		{kind: "ring", low: time.Second, high: 5 * time.Second},
-		{kind: "bridge", target: "follower", low: time.Second, high: 5 * time.Second},
-		{kind: "deaf", target: "leader", low: time.Second, high: 5 * time.Second},
-		{kind: "mute", target: "leader", low: time.Second, high: 5 * time.Second},
-		{kind: "flap", target: "leader", low: 2 * time.Second, high: 6 * time.Second},
-		{kind: "swizzle", low: 2 * time.Second, high: 6 * time.Second},
+		{kind: "isolate", target: "leader", low: time.Second, high: 4 * time.Second},
+		{kind: "halves", target: "minority", low: time.Second, high: 4 * time.Second},
+		{kind: "halves", target: "leader", low: time.Second, high: 4 * time.Second},
+		{kind: "ring", low: time.Second, high: 4 * time.Second},
+		{kind: "bridge", target: "follower", low: time.Second, high: 4 * time.Second},
+		{kind: "deaf", target: "leader", low: time.Second, high: 4 * time.Second},
+		{kind: "mute", target: "leader", low: time.Second, high: 4 * time.Second},
+		{kind: "flap", target: "leader", low: 2 * time.Second, high: 5 * time.Second},
+		{kind: "swizzle", low: 2 * time.Second, high: 5 * time.Second},
 	},
 	"net": {
-		{kind: "shape", low: 2 * time.Second, high: 6 * time.Second},
-		{kind: "shape", low: 2 * time.Second, high: 6 * time.Second},
+		{kind: "shape", low: 2 * time.Second, high: 5 * time.Second},
+		{kind: "shape", low: 2 * time.Second, high: 5 * time.Second},
 		{kind: "reset", target: "leader"},
-		{kind: "shape", low: 2 * time.Second, high: 6 * time.Second},
+		{kind: "shape", low: 2 * time.Second, high: 5 * time.Second},
 		{kind: "reset", target: "all"},
 	},
 	"clock": {
@@ -160,7 +160,7 @@ func Draw(seed uint64, kind string, nodes int, length time.Duration, m Means) (*
 		}
 		// Every 3 to 8 seconds, and a second after the last has been healed: what a fault has left behind is met by the next.
 		u := rng.Float64()
-		next := max(at+3*time.Second+time.Duration(u*u*u*float64(5*time.Second)), time.Duration(last)+time.Second)
+		next := max(at+3*time.Second+time.Duration(u*u*u*u*float64(5*time.Second)), time.Duration(last)+time.Second)
 		if time.Duration(last) > end {
 			n := len(s.Faults) - 1
 			if c.also != nil {

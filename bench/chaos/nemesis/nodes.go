@@ -56,7 +56,7 @@ func (e *engine) startCluster(ctx context.Context) error {
 		Binary: e.cfg.Binary, Nodes: e.sched.Nodes, Dir: filepath.Join(e.cfg.Dir, "nodes"),
 		Env: []string{
 			"QUORATE_CHAOS_TAP=" + filepath.Join(e.cfg.Dir, "taps"),
-			fmt.Sprintf("QUORATE_CHAOS_SNAPSHOT_BYTES=%d", snapshotBytes), fmt.Sprintf("QUORATE_CHAOS_SEGMENT_BYTES=%d", 4*snapshotBytes),
+			fmt.Sprintf("QUORATE_CHAOS_SNAPSHOT_BYTES=%d", snapshotBytes), fmt.Sprintf("QUORATE_CHAOS_SEGMENT_BYTES=%d", 8*snapshotBytes),
 		},
 	}
 	if e.sched.needs(func(m *Means) { m.Network = false }) {

@@ -38,7 +38,7 @@ const (
 
 // snapshotBytes is how much log lies between two snapshots, half of it left behind one: less than a second's worth, so that whoever was
 // away for longer is sent a snapshot.
-const snapshotBytes = 16 << 10
+const snapshotBytes = 8 << 10
 
 // engine is a run that goes on.
 type engine struct {

@@ -47,7 +47,7 @@ func main() {
 	flag.StringVar(&o.schedule, "schedule", "", "run the schedule in this file, and nothing else")
 	flag.DurationVar(&o.length, "for", 90*time.Second, "how long the clients of each run work; the environment's CHAOS_SCALE multiplies it")
 	flag.IntVar(&o.nodes, "nodes", 3, "how many nodes, 3 to 9")
-	flag.IntVar(&o.busy, "busy", 2, "how many times as many clients work as in TestHistory")
+	flag.IntVar(&o.busy, "busy", 1, "how many times as many clients work as in TestHistory")
 	flag.Uint64Var(&o.seed, "seed", 0, "seed of the first run, the next has the next; 0 draws one")
 	flag.StringVar(&o.out, "out", "bin/chaos", "folder of the report, and of what is kept")
 	flag.StringVar(&o.ledger, "ledger", "", "append a line of JSON for each run to this file")
