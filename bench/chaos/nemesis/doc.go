@@ -55,6 +55,8 @@
 //
 //   - A node is at one fault at a time (member.token): two that start and end one process could not tell whose doing its end was.
 //     Faults of the network take no nodes, and there is one of them at a time.
+//   - One node is out of the cluster at a time. Where one of three is out, with its disk empty, and another is taken away to be replaced, what
+//     is left can decide nothing any more, and no product could help.
 //   - Faults are functions in this process, not agents beside the nodes: all nodes are on this machine.
 //   - Nodes are on a Network (bench/chaos/netswitch) where the schedule has faults for it, and on loopback otherwise: it takes root, and a
 //     process that began with Enclose.

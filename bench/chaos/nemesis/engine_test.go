@@ -19,8 +19,9 @@ import (
 
 // idle is an engine whose nodes do not run.
 func idle(nodes int) *engine {
-	e := &engine{cfg: Config{Log: func(string, ...any) {}}, sched: &Schedule{Nodes: nodes}, net: make(chan struct{}, 1)}
+	e := &engine{cfg: Config{Log: func(string, ...any) {}}, sched: &Schedule{Nodes: nodes}, net: make(chan struct{}, 1), members: make(chan struct{}, 1)}
 	e.net <- struct{}{}
+	e.members <- struct{}{}
 	for i := range nodes {
 		m := &member{Node: &proc.Node{Process: proc.Process{Name: fmt.Sprintf("n%d", i+1)}}, token: make(chan struct{}, 1)}
 		m.token <- struct{}{}
@@ -85,6 +86,24 @@ func TestTake(t *testing.T) {
 			time.AfterFunc(time.Second, giveBack)
 			if _, _, err := e.fault(t.Context(), Fault{Target: "majority"}).take(); err != nil {
 				t.Errorf("two of three were free: %v", err)
+			}
+		})
+	})
+	t.Run("one out of the cluster at a time", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e := idle(5)
+			done, err := e.fault(t.Context(), Fault{Target: "follower"}).alone()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, kind := range []string{"remove", "replace", "wiped"} {
+				if err := faultKinds[kind].run(e.fault(t.Context(), Fault{Kind: kind, Target: "n2"})); !errors.Is(err, errSkipped) {
+					t.Errorf("%s: %v, want that it is skipped", kind, err)
+				}
+			}
+			time.AfterFunc(time.Second, done)
+			if _, err := e.fault(t.Context(), Fault{Target: "follower"}).alone(); err != nil {
+				t.Errorf("the first was done in time: %v", err)
 			}
 		})
 	})

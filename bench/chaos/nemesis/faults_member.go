@@ -56,6 +56,19 @@ func transfer(s *strike) error {
 	}
 }
 
+// alone waits until no other fault has taken a node out of the cluster: where one of three is out and its disk empty, the other two decide
+// together, and whoever takes one of them away for good has ended the cluster.
+func (s *strike) alone() (done func(), err error) {
+	ctx, cancel := context.WithTimeout(s.ctx, takeWithin)
+	defer cancel()
+	select {
+	case <-s.engine.members:
+		return func() { s.engine.members <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: another node was out of the cluster for %s", errSkipped, takeWithin)
+	}
+}
+
 // expel removes a node, through whatever else happens meanwhile.
 func (s *strike) expel(m *member) error {
 	e := s.engine
@@ -107,6 +120,11 @@ func (s *strike) votes(m *member) error {
 
 // removeNode removes a node that lives. It ends its process when it hears of it.
 func removeNode(s *strike) error {
+	done, err := s.alone()
+	if err != nil {
+		return err
+	}
+	defer done()
 	ms, giveBack, err := s.take()
 	if err != nil {
 		return err
@@ -126,6 +144,11 @@ func removeNode(s *strike) error {
 
 // replaceNode removes a node that is dead.
 func replaceNode(s *strike) error {
+	done, err := s.alone()
+	if err != nil {
+		return err
+	}
+	defer done()
 	ms, giveBack, err := s.take()
 	if err != nil {
 		return err
@@ -144,6 +167,11 @@ func replaceNode(s *strike) error {
 // wipeNode has a node lose its disk and come back under its old name. It has forgotten what it voted and what it said it had, so that
 // the cluster must not count it as the one that it was.
 func wipeNode(s *strike) error {
+	done, err := s.alone()
+	if err != nil {
+		return err
+	}
+	defer done()
 	ms, giveBack, err := s.take()
 	if err != nil {
 		return err

@@ -51,6 +51,7 @@ type engine struct {
 
 	network Network       // nil: loopback, where no fault of the schedule needs another
 	net     chan struct{} // holds one token: one fault in the network at a time
+	members chan struct{} // holds one token: one node out of the cluster at a time
 
 	began, ended time.Duration // between them clients worked and faults struck, by the recorder's clock
 
@@ -81,8 +82,9 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	if err := s.Write(filepath.Join(cfg.Dir, ScheduleFile)); err != nil {
 		return nil, err
 	}
-	e := &engine{cfg: cfg, sched: s, net: make(chan struct{}, 1)}
+	e := &engine{cfg: cfg, sched: s, net: make(chan struct{}, 1), members: make(chan struct{}, 1)}
 	e.net <- struct{}{}
+	e.members <- struct{}{}
 	if err := e.startCluster(ctx); err != nil {
 		return nil, errors.Join(err, e.stopCluster())
 	}

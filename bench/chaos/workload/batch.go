@@ -16,12 +16,7 @@ func (w *load) gather(ctx context.Context, every time.Duration) {
 	defer l.drop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for n := 0; due(ctx, tick); n++ {
 		call := context.WithoutCancel(ctx)
 		id := w.makeBatch(call, l, fmt.Sprintf("%s callback %d/%d", w.queue, l.worker, n))
 		if id == "" {
@@ -38,10 +33,12 @@ func (w *load) gather(ctx context.Context, every time.Duration) {
 			w.enqueued(l, body, calls, l.ask(call, wire.TypeEnqueue, body))
 			return true
 		}
+		whole := true
 		for i := range l.rng.IntN(5) {
-			if !member(i) {
-				return
-			}
+			whole = whole && member(i)
+		}
+		if !whole { // there is nobody who would take the rest
+			continue
 		}
 		p := l.rng.IntN(100)
 		if p < 4 { // its members go on without it

@@ -75,12 +75,7 @@ func (w *load) bury(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var last string // a letter that has been seen to already
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for due(ctx, tick) {
 		call := context.WithoutCancel(ctx)
 		a := l.ask(call, wire.TypeDeadList, &wire.DeadList{Queue: w.queue, Limit: 20, Brief: true})
 		var got wire.Tasks

@@ -60,6 +60,15 @@ func linger(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// due waits for the next tick; false: ctx has ended, also where the tick has come in the same moment.
+func due(ctx context.Context, tick *time.Ticker) bool {
+	select {
+	case <-tick.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
 // connect finds the leader and attaches the session, trying until ctx ends.
 func (l *link) connect(ctx context.Context) error {
 	for l.ws == nil {
@@ -247,8 +256,10 @@ func giveUp(open int) answer {
 	return answer{class: history.Refused, code: "unsent"}
 }
 
-// request draws count numbers.
+// request draws count numbers. It gives up where no session is to be had for a while, so that nobody waits for ever whose ctx does not end.
 func (l *link) request(ctx context.Context, count int) (wire.Request, error) {
+	ctx, cancel := context.WithTimeout(ctx, linkCall)
+	defer cancel()
 	if err := l.connect(ctx); err != nil { // a session first
 		return wire.Request{}, err
 	}

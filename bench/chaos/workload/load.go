@@ -74,12 +74,7 @@ func (w *load) produce(ctx context.Context) {
 	defer l.drop()
 	tick := time.NewTicker(w.every)
 	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for n := 0; due(ctx, tick); n++ {
 		count := 1
 		if l.rng.IntN(4) == 0 {
 			count += l.rng.IntN(4)
@@ -90,7 +85,7 @@ func (w *load) produce(ctx context.Context) {
 		}
 		var err error
 		if body.Request, err = l.request(ctx, count); err != nil {
-			return
+			continue
 		}
 		calls := w.calls(l, body)
 		// What is under way is seen to its end.
@@ -192,7 +187,7 @@ func (w *load) pull(ctx context.Context) {
 	for ctx.Err() == nil {
 		req, err := l.request(ctx, 1)
 		if err != nil {
-			return
+			continue
 		}
 		most := int32(1)
 		if l.rng.IntN(3) == 0 {
@@ -372,12 +367,7 @@ func (w *load) meddle(ctx context.Context, every time.Duration) {
 	defer l.drop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
+	for due(ctx, tick) {
 		id := w.recent(l.rng)
 		if id == "" {
 			continue
