@@ -39,9 +39,11 @@ test: setup lint build ## every test that CI runs, race detector on
 	go test -race -tags profile -run 'ProfileHandler' ./cmd/quorate
 	cd bench/peers && go test -race ./...
 
-crash: setup ## power cuts and failing disks, the long form (about 9 minutes): nodes on disks that forget what was not synced
+crash: setup ## power cuts, failing disks and damaged files, the long form (about 9 minutes): nodes on disks that forget what was not synced
+	@mkdir -p bin; rm -f bin/crash.txt
 	go test ./cluster/store -timeout 10m -run PowerCuts -power-cuts 160
-	go test ./bench/chaos -timeout 30m -run "PowerCut|FailingDisk|StalledDisk" -cuts 75 -sweep 40 -fail 8
+	go test ./bench/chaos -timeout 30m -run "PowerCut|FailingDisk|StalledDisk|DamageAtRest" -cuts 75 -single-cuts 250 -sweep 25 -fail 5 -damages 150 -ext4 25 -together 4 -report $(CURDIR)/bin/crash.txt
+	@cat bin/crash.txt
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }

@@ -69,15 +69,7 @@ func testFlippedBit(t *testing.T, args ...string) {
 	if err := <-producing; err != nil {
 		t.Fatal(err)
 	}
-	consumer := open(t, c.Addrs()...)
-	cctx, stopConsumer := context.WithCancel(t.Context())
-	consuming := make(chan error, 1)
-	go func() {
-		consuming <- consumer.Consume(cctx, "q", client.ConsumeOptions{Concurrency: 16, Prefetch: 256, DrainTimeout: 5 * time.Second}, l.Handle)
-	}()
-	drained(t, cl, "q")
-	stopConsumer()
-	<-consuming
+	takeAll(t, l, "q", c.Addrs()...)
 	audit(t, c, l, "q")
 	verify(t, cl, 3)
 }

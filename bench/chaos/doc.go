@@ -21,13 +21,32 @@
 //
 // # Disks that forget
 //
-// A kill leaves what was written in the kernel's cache, so it cannot tell a node that syncs from one that does not. TestPowerCuts,
-// TestPowerCutSweep, TestFailingDisk and TestStalledDisk run each node on a disk of bench/chaos/forgetfs, which drops what was not synced
-// when the power goes: of one node, the leader, two, all; at any moment, and before one after the other of the calls of a node's
-// life; which fails from a certain sync or write on; takes seconds for a sync; or is small and fills up (TestFullDisk). TestPowerCutsAreNoticed is the control: where syncs do nothing, messages must be lost. The
-// nodes are of the chaos build, with snapshots every 256 KiB of log and segments of as much, so that all of what is rare happens in
-// seconds. Not tested so: conversions of the log store, backups, a disk that lies about one file only. cluster/store does the same to its
-// stores alone, which is where most of what is wrong shows first. `make crash` is the long form.
+// A kill leaves what was written in the kernel's cache, so it cannot tell a node that syncs from one that does not. These tests run each
+// node on a disk of bench/chaos/forgetfs, which drops what was not synced when the power goes:
+//
+//	TestPowerCuts              under load, of one node, the leader, two, all, or one while others are stopped and go on later; of a node alone
+//	TestPowerCutSweep          before one after the other of the calls of a story: a node's first start to its stop, snapshots, compaction; one
+//	                           that joins, is given a snapshot, votes and is removed; and its leader meanwhile
+//	TestPowerCutsOfAConversion before one after the other of the calls of `quorate log convert`, either way
+//	TestFailingDisk            EIO or ENOSPC from a certain sync or write on
+//	TestStalledDisk            a sync that takes seconds
+//	TestFullDisk               a disk that is small and fills up
+//	TestPowerCutsAreNoticed    the control: where syncs do nothing, messages must be lost
+//
+// The nodes are of the chaos build, with snapshots every 256 KiB of log and segments of as much, so that all of what is rare happens in
+// seconds. TestPowerCutsOfExt4 is a second opinion: a real ext4 on a loop device, cut off from its disk by FS_IOC_SHUTDOWN, with a control
+// of its own, a node that was built not to sync (fsm/mutant). cluster/store does the same to its stores alone, which is where most of what is
+// wrong shows first.
+//
+// # Damage at rest
+//
+// TestDamageAtRest damages one file of a node that is down, or of two of three: a bit, a page, the end, an older copy, removed; every sort of
+// file that a data directory has. A node that has damage ends, at every start, with a file named and nothing removed, or has no need of what is
+// gone. What cluster/store checks of each file by itself is not repeated here: this is about what the cluster does with such a node. The
+// log says what came of which file.
+//
+// Not tested: backups, a disk that lies about one file only, garbage that a failing disk returns while a node runs. `make crash` is the
+// long form of all this. Whole: -sweep 300 -fail 200 -together 8.
 //
 // TestSoak is the same load for as long as one likes, with faults and backlogs that come and go: nothing may grow.
 //
@@ -37,5 +56,6 @@
 // nodes of TestNetworkFaults and TestMixedFaults each in another, connected by bench/chaos/netswitch: see there.
 //
 // Tests take -seed (printed when it is drawn), -kills, -cuts and more (-help); their defaults fit CI. They need nothing of the machine's
-// network, and no processes but those they start.
+// network, and no processes but those they start; disks that forget need /dev/fuse and the right to mount, ext4 a loop device, without which
+// their tests are skipped.
 package chaos

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"github.com/quorate/quorate/bench/chaos/workload"
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
-	"github.com/quorate/quorate/fsm/mutant"
 )
 
 var (
@@ -159,19 +157,13 @@ func judgeHistory(t *testing.T, dir string, last client.Verified, also []string)
 	}
 }
 
-// chaosBinary builds the binary whose nodes show what they apply.
+// chaosBinary is the binary whose nodes show what they apply.
 func chaosBinary(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "quorate-chaos")
-	args := []string{"build", "-tags", "chaos," + mutant.Tag(), "-o", bin}
 	if *historyRace {
-		args = append(args, "-race")
+		return binaryWith(t, "chaos", "-race")
 	}
-	build := exec.CommandContext(t.Context(), "go", append(args, "github.com/quorate/quorate/cmd/quorate")...)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the binary: %v\n%s", err, out)
-	}
-	return bin
+	return binaryWith(t, "chaos")
 }
 
 // checkpoint has every node hash its state, and waits until all of them have.

@@ -43,6 +43,23 @@ func load(t *testing.T, c *proc.Cluster, l *Ledger, queue string, producers, con
 	})
 }
 
+// takeAll works off what is in a queue, and returns when it is empty.
+func takeAll(t *testing.T, l *Ledger, queue string, addrs ...string) {
+	t.Helper()
+	cl := open(t, addrs...)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	consuming := make(chan error, 1)
+	go func() {
+		consuming <- cl.Consume(ctx, queue, client.ConsumeOptions{Concurrency: 16, Prefetch: 256, DrainTimeout: 5 * time.Second}, l.Handle)
+	}()
+	drained(t, cl, queue)
+	stop()
+	if err := <-consuming; err != nil {
+		t.Errorf("consumer: %v", err)
+	}
+}
+
 // audit fails the test on anything lost or invented.
 func audit(t *testing.T, c *proc.Cluster, l *Ledger, queue string) Report {
 	t.Helper()

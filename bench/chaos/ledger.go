@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,6 +41,21 @@ type entry struct {
 
 // NewLedger is an empty ledger.
 func NewLedger() *Ledger { return &Ledger{sent: map[uint64]*entry{}} }
+
+// Clone is a ledger that goes on from what l knows, for another run from the same data. Nothing may be under way.
+func (l *Ledger) Clone() *Ledger {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := &Ledger{
+		sent: make(map[uint64]*entry, len(l.sent)), next: l.next, phantoms: slices.Clone(l.phantoms), confirms: l.confirms,
+		lastOK: l.lastOK, gap: l.gap, gapOpen: l.gapOpen, delivered: l.delivered, repeated: l.repeated,
+	}
+	for n, e := range l.sent {
+		e := *e
+		c.sent[n] = &e
+	}
+	return c
+}
 
 // body makes the next body of the given size (≥ 16): number, padding, CRC32C.
 func (l *Ledger) body(size int) (uint64, []byte) {

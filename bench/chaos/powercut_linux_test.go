@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,7 +19,13 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-var cutsFlag = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes, and of one, with each log store")
+var (
+	cutsFlag   = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes, with each log store")
+	singleFlag = flag.Int("single-cuts", 6, "how many power cuts TestPowerCuts makes of one node, with each log store")
+)
+
+// cutsOfARun is how many power cuts the same nodes live through: a run's ledger is read whole in the end.
+const cutsOfARun = 25
 
 // startMost is how long a node may take to be ready after its power was cut, the election of a leader included.
 const startMost = 5 * time.Second
@@ -110,12 +117,23 @@ func (f *forgetful) cut(t *testing.T, victims []int, cuts []forgetfs.Cut) {
 // restart starts nodes whose power was cut.
 func (f *forgetful) restart(t *testing.T, victims []int) {
 	t.Helper()
-	began := time.Now()
+	f.begin(t, victims)
+	f.ready(t, victims)
+}
+
+func (f *forgetful) begin(t *testing.T, victims []int) {
+	t.Helper()
 	for _, v := range victims {
 		if err := f.Nodes[v].Start(); err != nil {
 			t.Fatal(err)
 		}
 	}
+}
+
+// ready waits for nodes that have begun, and notes how long that took.
+func (f *forgetful) ready(t *testing.T, victims []int) {
+	t.Helper()
+	began := time.Now()
 	for _, v := range victims {
 		if err := f.Nodes[v].WaitReady(within(t, 30*time.Second)); err != nil {
 			t.Fatal(err)
@@ -124,19 +142,28 @@ func (f *forgetful) restart(t *testing.T, victims []int) {
 	f.slowest = max(f.slowest, time.Since(began))
 }
 
-// Power cuts of one node, the leader, two and all at once, under load: nothing that was confirmed is lost, whatever of what was not
-// synced is gone, and the nodes start again in a few seconds. (L5, G1)
+// startForgetful starts nodes on disks that forget, with a queue "q".
+func startForgetful(t *testing.T, bin string, nodes int, args ...string) (*forgetful, *client.Client) {
+	t.Helper()
+	f := onForgetfulDisks(t, bin, nodes, args...)
+	if err := f.Start(within(t, time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	cl := open(t, f.Addrs()...)
+	create(t, cl, "q", client.QueueOptions{MaxResultsBytes: 4 << 30})
+	return f, cl
+}
+
+// Power cuts of one node, the leader, two and all at once, and of one while others are stopped, under load: nothing that was confirmed is
+// lost, whatever of what was not synced is gone, and the nodes start again in a few seconds. (L5, G1)
 func TestPowerCuts(t *testing.T) {
 	bin := chaosBinary(t)
-	for _, nodes := range []int{3, 1} {
-		t.Run(fmt.Sprintf("%d nodes", nodes), func(t *testing.T) {
+	for _, c := range []struct{ nodes, cuts, atOnce int }{{3, *cutsFlag, 1}, {1, *singleFlag, *togetherFlag}} {
+		t.Run(fmt.Sprintf("%d nodes", c.nodes), func(t *testing.T) {
 			withLogStores(t, func(t *testing.T, args ...string) {
-				left := *cutsFlag
-				for round := 0; left > 0; round++ {
-					cuts := min(left, 25) // a run's ledger is read whole in the end
-					left -= cuts
-					t.Run(fmt.Sprint(round), func(t *testing.T) { powerCuts(t, bin, nodes, cuts, args...) })
-				}
+				eachOf(t, (c.cuts+cutsOfARun-1)/cutsOfARun, c.atOnce, func(i int) string { return fmt.Sprint(i) }, func(t *testing.T, i int) {
+					powerCuts(t, bin, c.nodes, min(cutsOfARun, c.cuts-i*cutsOfARun), args...)
+				})
 			})
 		})
 	}
@@ -144,67 +171,100 @@ func TestPowerCuts(t *testing.T) {
 
 func powerCuts(t *testing.T, bin string, nodes, cuts int, args ...string) {
 	rng := draw(t)
-	f := onForgetfulDisks(t, bin, nodes, args...)
-	if err := f.Start(within(t, time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	cl := open(t, f.Addrs()...)
-	create(t, cl, "q", client.QueueOptions{MaxResultsBytes: 4 << 30})
+	f, cl := startForgetful(t, bin, nodes, args...)
 	l := NewLedger()
 	stop := load(t, f.Cluster, l, "q", 1, 1)
 	for i := range cuts {
 		after := l.Confirmed() + 1 + rng.IntN(300)
 		eventually(t, 30*time.Second, "enqueues are confirmed", func(context.Context) bool { return l.Confirmed() >= after })
-		victims, what := f.victims(t, rng, i)
-		if rng.IntN(2) == 0 {
+		s := f.pick(t, rng, i)
+		if !s.first && rng.IntN(2) == 0 {
 			// At a moment that the disk of one of them knows: in the middle of a batch, a snapshot, a compaction.
 			trap := forgetfs.Trap{On: forgetfs.Changes, N: 1 + rng.IntN(60), Do: forgetfs.CutBefore}
 			if rng.IntN(2) == 0 {
 				trap.Do = forgetfs.CutAfter
 			}
-			d := f.disks[victims[0]]
+			d := f.disks[s.victims[0]]
 			select {
 			case <-d.Set(trap):
-				what += " at " + d.Struck()
+				s.what += " at " + d.Struck()
 			case <-time.After(10 * time.Second):
-				what += " (it wrote too little for a trap)"
+				s.what += " (it wrote too little for a trap)"
 			}
 		}
-		t.Logf("cut %d of %s", i+1, what)
+		t.Logf("cut %d of %s", i+1, s.what)
 		var how []forgetfs.Cut
-		for range victims {
+		for range s.victims {
 			// One that is only killed starts on what is in the cache, and may be cut soon after.
 			how = append(how, forgetfs.Draw(rng, forgetfs.All, forgetfs.Some, forgetfs.Some, forgetfs.Torn, forgetfs.Kept))
 		}
-		f.cut(t, victims, how)
-		f.restart(t, victims)
+		f.signal(s.stopped, syscall.SIGSTOP)
+		if s.first {
+			pause(t, s.pause)
+		}
+		f.cut(t, s.victims, how)
+		f.begin(t, s.victims)
+		if len(s.stopped) > 0 && !s.first {
+			pause(t, s.pause)
+		}
+		f.signal(s.stopped, syscall.SIGCONT)
+		f.ready(t, s.victims)
 	}
 	stop()
 	audit(t, f.Cluster, l, "q")
 	verify(t, cl, nodes)
-	t.Logf("%d cuts; the slowest start took %s", cuts, f.slowest)
+	report(t, "%d cuts, %d confirmed; the slowest start took %s", cuts, l.Confirmed(), f.slowest)
 	if f.slowest > startMost {
 		t.Errorf("a start after a power cut took %s, want at most %s", f.slowest, startMost)
 	}
 }
 
-// victims picks whose power is cut.
-func (f *forgetful) victims(t *testing.T, rng *rand.Rand, i int) (victims []int, what string) {
+// strike is a power cut: whose, and who is stopped (SIGSTOP) meanwhile, and goes on a while after it.
+type strike struct {
+	victims, stopped []int
+	pause            time.Duration
+	first            bool // the pause is before the cut, and what it leaves starts among nodes that go on
+	what             string
+}
+
+// pick says whose power is cut next.
+func (f *forgetful) pick(t *testing.T, rng *rand.Rand, i int) strike {
 	t.Helper()
-	any := rng.Perm(len(f.Nodes))
-	switch {
-	case len(f.Nodes) == 1, i%4 == 3:
-		return any, "all nodes"
-	case i%4 == 0:
-		return any[:1], "one node"
-	case i%4 == 1:
-		return any[:2], "two nodes"
+	anyone := rng.Perm(len(f.Nodes))
+	if len(f.Nodes) == 1 {
+		return strike{victims: anyone, what: "the node"}
+	}
+	switch i % 5 {
+	case 0:
+		return strike{victims: anyone[:1], what: "one node"}
+	case 1:
+		return strike{victims: anyone[:2], what: "two nodes"}
+	case 3:
+		return strike{victims: anyone, what: "all nodes"}
+	case 4:
+		s := strike{victims: anyone[:1], stopped: anyone[1 : 2+rng.IntN(2)], pause: time.Duration(50+rng.IntN(2000)) * time.Millisecond, first: rng.IntN(3) == 0}
+		s.what = fmt.Sprintf("one node, %d others stopped, for %s, before it: %v", len(s.stopped), s.pause, s.first)
+		return s
 	}
 	leader, err := f.Leader(within(t, 30*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return []int{slices.Index(f.Nodes, leader)}, "the leader"
+	return strike{victims: []int{slices.Index(f.Nodes, leader)}, what: "the leader"}
+}
+
+func (f *forgetful) signal(nodes []int, s os.Signal) {
+	for _, n := range nodes {
+		f.Nodes[n].Signal(s)
+	}
+}
+
+// pause lets time pass in which nodes are stopped.
+func pause(t *testing.T, d time.Duration) {
+	t.Helper()
+	if err := linger(t, d); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A node whose syncs do nothing loses what it has confirmed, and the ledger says so: without that the tests beside this one would
@@ -220,12 +280,7 @@ func TestPowerCutsAreNoticed(t *testing.T) {
 
 func powerCutsWithoutSyncs(t *testing.T, bin string, nodes int, args ...string) {
 	rng := draw(t)
-	f := onForgetfulDisks(t, bin, nodes, args...)
-	if err := f.Start(within(t, time.Minute)); err != nil {
-		t.Fatal(err)
-	}
-	cl := open(t, f.Addrs()...)
-	create(t, cl, "q", client.QueueOptions{MaxResultsBytes: 4 << 30})
+	f, cl := startForgetful(t, bin, nodes, args...)
 	var all []int
 	var how []forgetfs.Cut
 	for i, d := range f.disks {
@@ -243,15 +298,7 @@ func powerCutsWithoutSyncs(t *testing.T, bin string, nodes int, args ...string) 
 	}
 	f.cut(t, all, how)
 	f.restart(t, all)
-	consumer := open(t, f.Addrs()...)
-	cctx, stop := context.WithCancel(t.Context())
-	consuming := make(chan error, 1)
-	go func() {
-		consuming <- consumer.Consume(cctx, "q", client.ConsumeOptions{Concurrency: 8, Prefetch: 64, DrainTimeout: 5 * time.Second}, l.Handle)
-	}()
-	drained(t, cl, "q")
-	stop()
-	<-consuming
+	takeAll(t, l, "q", f.Addrs()...)
 	r, err := l.Check(within(t, time.Minute), cl, "q")
 	if err != nil {
 		t.Fatal(err)

@@ -2,12 +2,14 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,9 +20,11 @@ import (
 )
 
 var (
-	seedFlag  = flag.Uint64("seed", 0, "seed of what is drawn; 0 draws one")
-	killsFlag = flag.Int("kills", 5, "how many kills TestKillAnyNode makes")
-	flipsFlag = flag.Int("flips", 4, "how many bits TestFlippedBit flips")
+	seedFlag     = flag.Uint64("seed", 0, "seed of what is drawn; 0 draws one")
+	killsFlag    = flag.Int("kills", 5, "how many kills TestKillAnyNode makes")
+	flipsFlag    = flag.Int("flips", 4, "how many bits TestFlippedBit flips")
+	reportFlag   = flag.String("report", "", "file to which tests of crashes append what they have come to; empty: only the log says it")
+	togetherFlag = flag.Int("together", 2, "how many single nodes, or damaged clusters, the tests that have many of them work on at once")
 )
 
 // quorateBin is the binary that all tests run.
@@ -49,6 +53,35 @@ func TestMain(m *testing.M) {
 	}())
 }
 
+// binaries are the ones that tests have had built beside quorateBin, in the same folder.
+var binaries struct {
+	sync.Mutex
+	built map[string]string // by tags and flags
+}
+
+// binaryWith builds the binary with these tags, beside the one of this test binary's planted bug, and flags of go build: once for all tests.
+func binaryWith(t *testing.T, tags string, flags ...string) string {
+	t.Helper()
+	binaries.Lock()
+	defer binaries.Unlock()
+	tags += "," + mutant.Tag()
+	key := fmt.Sprint(tags, flags)
+	if bin, ok := binaries.built[key]; ok {
+		return bin
+	}
+	bin := filepath.Join(filepath.Dir(quorateBin), fmt.Sprintf("quorate-%d", len(binaries.built)))
+	args := append([]string{"build", "-tags", tags, "-o", bin}, flags...)
+	build := exec.CommandContext(t.Context(), "go", append(args, "github.com/quorate/quorate/cmd/quorate")...)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the binary: %v\n%s", err, out)
+	}
+	if binaries.built == nil {
+		binaries.built = map[string]string{}
+	}
+	binaries.built[key] = bin
+	return bin
+}
+
 // draw is a seeded source; the seed is printed.
 func draw(t *testing.T) *rand.Rand {
 	s := *seedFlag
@@ -75,6 +108,43 @@ func withLogStores(t *testing.T, f func(t *testing.T, args ...string)) {
 	for _, s := range logStores {
 		t.Run(s, func(t *testing.T) { f(t, "--raft-log-store", s) })
 	}
+}
+
+// report logs what a test has come to, and appends it to the file that -report names.
+func report(t *testing.T, format string, args ...any) {
+	t.Helper()
+	text := fmt.Sprintf(format, args...)
+	t.Log(text)
+	if *reportFlag == "" {
+		return
+	}
+	f, err := os.OpenFile(*reportFlag, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = fmt.Fprintf(f, "%s: %s\n", t.Name(), text)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Errorf("report: %v", err)
+	}
+}
+
+// eachOf runs n tests, some of them at once.
+func eachOf(t *testing.T, n, atOnce int, name func(i int) string, f func(t *testing.T, i int)) {
+	t.Helper()
+	next := make(chan int)
+	var wg sync.WaitGroup
+	for range max(min(n, atOnce), 1) {
+		wg.Go(func() {
+			for i := range next {
+				t.Run(name(i), func(t *testing.T) { f(t, i) })
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
 }
 
 // start starts n nodes; they are killed when the test ends.
