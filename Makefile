@@ -68,7 +68,7 @@ profile: ## where the time of a message goes: CPU, allocation, block and mutex p
 	@CGO_ENABLED=0 go build -trimpath -tags profile -ldflags "-X main.version=$(VERSION)" -o bin/quorate-profile ./cmd/quorate
 	@go run ./bench/profile -w $(W) -size $(SIZE) -for $(FOR) -commit $(VERSION)
 
-mutants: ## planted bugs, and which layer of the tests catches each: MUTANT= its number, LAYER= model, unit, simulation, disk or nodes
+mutants: ## planted bugs, and which layer of the tests catches each: MUTANT= its number, LAYER= model, unit, simulation, disk, nodes or process
 	@go run ./bench/mutants $(if $(MUTANT),-mutant $(MUTANT)) $(if $(LAYER),-layer $(LAYER))
 
 fuzz: ## each fuzz target for FOR=

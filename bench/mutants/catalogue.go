@@ -9,9 +9,10 @@ const (
 	simulation = "simulation" // groups with real raft on made-up time and disks (cluster/group)
 	disk       = "disk"       // files, damage and failing writes (cluster/store)
 	nodes      = "nodes"      // whole nodes in one process (cluster)
+	process    = "process"    // real processes under kills and other faults (bench/chaos)
 )
 
-var layers = []string{model, unit, simulation, disk, nodes}
+var layers = []string{model, unit, simulation, disk, nodes, process}
 
 // slice is a part of the tests of one package.
 type slice struct {
@@ -48,6 +49,10 @@ func diskSlice(run string) slice { return slice{disk, "cluster/store", run, nil,
 
 func nodesSlice(run string) slice { return slice{nodes, "cluster", run, nil, 90 * time.Second} }
 
+func processSlice(run string, args ...string) slice {
+	return slice{process, "bench/chaos", run, args, 3 * time.Minute}
+}
+
 const (
 	randomLogs  = "^TestRandomLogs$"
 	simulations = "^TestSimulation$"
@@ -55,14 +60,14 @@ const (
 
 // catalogue is all of them.
 var catalogue = []mutant{
-	{1, "NoSync", "cluster/store", "G1", "whether a sync reaches the kernel is all that it is about", []slice{
-		diskSlice("^TestSyncsAreAskedFor$"),
+	{1, "NoSync", "cluster/store", "G1", "", []slice{
+		diskSlice("^TestSyncsAreAskedFor$"), processSlice("^TestPowerCuts$/^1_nodes$/^wal$", "-cuts", "0", "-single-cuts", "4"),
 	}},
 	{2, "AckBeforeCommit", "cluster/group", "G1", "a simulated power cut of what is applied and not on a majority's disks is all that it is about", []slice{
 		simSlice("^TestAheadOfASlowLeader$"), simSlice("^TestCrashes$/^seed=", "-crash.seed", "1"),
 	}},
 	{3, "TokenNotCheckedOnExtend", "fsm", "G4", "", []slice{
-		modelSlice(), unitSlice("fsm", "^TestLeaseEnds$"),
+		modelSlice(), unitSlice("fsm", "^TestLeaseEnds$"), processSlice("^TestLeases$/^a_slow_worker"),
 	}},
 	{4, "TokenResetOnRestore", "fsm", "G3 G15", "", []slice{
 		modelSlice(), unitSlice("fsm", randomLogs), simSlice(simulations, "-sim.seed", "1"),
@@ -73,10 +78,10 @@ var catalogue = []mutant{
 	}},
 	{7, "MapOrderInSnapshot", "fsm", "G15", "", []slice{modelSlice(), unitSlice("fsm", randomLogs)}},
 	{8, "TimeNowInApply", "fsm", "G13 G15", "", []slice{
-		modelSlice(), unitSlice("fsm", "^TestRecordedResult$"),
+		modelSlice(), unitSlice("fsm", "^TestRecordedResult$"), processSlice("^TestAllNodesDown$/^wal$/^killed"),
 	}},
-	{9, "ReadWithoutLeaderCheck", "cluster/group", "G12 G14", "what a leader that is cut off answers is all that it is about", []slice{
-		simSlice("^TestDeposedLeader$"),
+	{9, "ReadWithoutLeaderCheck", "cluster/group", "G12 G14", "", []slice{
+		simSlice("^TestDeposedLeader$"), processSlice("^TestLeaderChanges$/^without_a_majority"),
 	}},
 	{10, "NoBarrierAfterElection", "cluster/group", "G14", "a first read of a term while disks are slow is all that it is about", []slice{
 		simSlice("^TestFirstReadOfATerm$"),

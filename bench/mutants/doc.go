@@ -12,9 +12,8 @@
 // ends before a test ran, not a time that ran out, not a slice in which no test ran or all were skipped. A bug that is not caught
 // where the catalogue says so ends the program with status 1, and so does a slice that fails without a bug.
 //
-// A bug is in the catalogue with two layers at least, or with the one whose test is about nothing else. Real processes are not among the
-// layers yet: tests in bench/chaos build their nodes with the bug of their own build, so that one of them is tried by hand with
-// go test -tags mutant_09 ./bench/chaos -run …
+// A bug is in the catalogue with two layers at least, or with the one whose test is about nothing else. Tests in bench/chaos build
+// their nodes with the bug of their own build.
 //
 // # Decisions (2026-11)
 //
