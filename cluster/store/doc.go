@@ -26,9 +26,11 @@
 //   - There is one log, of the kind that identity.json names. Another one beside it is what a conversion has left, and goes
 //     at the next start.
 //
-// What is not caught: a whole data directory put back from an older copy (the peers refuse its incarnation), and a machine
-// that loses power and in the same moment damages what it had synced last in a way that leaves a well-formed log: the
-// marks in raft.tail are not synced, so they may be behind then.
+// What is not caught: a start after a failed sync on a machine that went on. The kernel's cache still has what the disk has not, calls it
+// written, and a later sync says so too; a power cut then takes it, and the next start stops for damage, or the node has told others of
+// entries that are gone. After EIO start the machine again before the node, or replace the node. Nor are caught a whole data directory
+// put back from an older copy (the peers refuse its incarnation), and a machine that loses power and in the same moment damages what it
+// had synced last in a way that leaves a well-formed log: the marks in raft.tail are not synced, so they may be behind then.
 //
 // # Two log stores
 //

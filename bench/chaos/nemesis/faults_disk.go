@@ -30,7 +30,7 @@ const lacksDisks = "disks of bench/chaos/forgetfs (/dev/fuse, and the right to m
 // diskFaults are those of disks that forget.
 var diskFaults = map[string]*faultKind{
 	"disk_eio": {
-		help: "every sync of the target's disks fails with EIO: its nodes must end, and are started again after for", targets: anyone,
+		help: "every sync of the target's disks fails with EIO: its nodes must end, and are started again after for, and their machines with them", targets: anyone,
 		needs: disks, lacks: lacksDisks, run: failDisk(forgetfs.Syncs, syscall.EIO),
 	},
 	"disk_full": {
@@ -105,9 +105,9 @@ func failDisk(on []forgetfs.Op, errno syscall.Errno) func(*strike) error {
 		}
 		for _, m := range ms {
 			m.disk.Clear()
-			// What the failed call should have written is lost, and what was read since may never have been on the disk. Half of the
-			// time the machine is started again too.
-			if s.rng.IntN(2) == 0 {
+			// Where a sync has failed, what it should have written is lost, and the cache has it still: no start may believe that, so that the
+			// machine is started again too. Else half of the time.
+			if errno == syscall.EIO || s.rng.IntN(2) == 0 {
 				if _, err := m.disk.Cut(forgetfs.Draw(s.rng, forgetfs.All, forgetfs.Some, forgetfs.Torn)); err != nil {
 					return err
 				}
