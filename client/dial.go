@@ -46,8 +46,8 @@ func (c *Client) hello(ctx context.Context, addr string) (*dialed, error) {
 	defer cancel()
 	var stop func() bool // the dialer watches ctx while it connects, but not while it waits for the upgrade
 	d := websocket.Dialer{
-		NetDialContext: func(dctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(dctx, network, addr)
+		NetDialContext: func(dctx context.Context, _, addr string) (net.Conn, error) {
+			nc, err := c.o.Dial(dctx, addr)
 			if err == nil {
 				stop = context.AfterFunc(ctx, func() { _ = nc.Close() })
 			}

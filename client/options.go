@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -46,6 +47,9 @@ type Options struct {
 	FailWhenFull bool
 	// Seed makes the back-off jitter repeatable. 0: random.
 	Seed uint64
+	// Dial opens the connection to a node's client address, for programs that reach their nodes through a tunnel or on a network of
+	// their own making. It must return when ctx ends. Nil: TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
 // withDefaults checks o and fills in what is not set.
@@ -79,6 +83,11 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Dial == nil {
+		o.Dial = func(ctx context.Context, addr string) (net.Conn, error) {
+			return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", addr)
+		}
 	}
 	switch {
 	case o.Timeout < 0:

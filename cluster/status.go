@@ -9,31 +9,15 @@ import (
 
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/link"
+	"github.com/quorate/quorate/cluster/roster"
 	"github.com/quorate/quorate/cluster/store"
 )
 
 // Member is one node of the cluster as Members found it.
-type Member struct {
-	Label, UUID string
-	Role        string // leader, follower, candidate; "" when it does not answer
-	Voter       bool
-	Alive       bool   // it answered
-	RaftAddr    string // host:port
-	ClientAddr  string // "" if unknown
-	Applied     uint64 // index of the last entry applied
-	LastLog     uint64 // index of the last entry in its log
-	Ready       bool
-	Reason      string // why it is not ready, or does not answer; of one that is ready, what it cannot serve
-	Version     string
-}
+type Member = roster.Member
 
 // Members is the cluster at a glance.
-type Members struct {
-	Cluster string // id
-	Leader  string // label, "" if unknown
-	Term    uint64
-	Nodes   []Member // in the order of raft's configuration
-}
+type Members = roster.Members
 
 // Ready tells whether this node can serve, and if not, why; of one that can, what it cannot serve and why, "" if nothing.
 func (n *Node) Ready() (bool, string) {

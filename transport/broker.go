@@ -5,18 +5,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/cluster/roster"
 	"github.com/quorate/quorate/fsm"
 )
 
-// Broker is what the doors need of a node. NodeBroker makes one of a cluster.Node; tests put their own behind the doors.
+// Broker is what the doors need of a node. NodeBroker makes one of a Node; tests put their own behind the doors.
 type Broker interface {
 	Label() string
 	Cluster() string       // 32 hex digits, empty while not known
 	Ready() (bool, string) // and why not, or what it cannot serve though it is
 	Clock() group.Clock    // the node's; deadlines of proposals are read on it
-	Members(ctx context.Context) (cluster.Members, error)
+	Members(ctx context.Context) (roster.Members, error)
 	Transfer(ctx context.Context, label string) error
 	Remove(ctx context.Context, labelOrUUID string) error
 	Group(number uint16) Group
@@ -46,10 +46,22 @@ type Session interface {
 	Detach()
 }
 
-// NodeBroker puts a node behind the doors.
-func NodeBroker(n *cluster.Node) Broker { return nodeBroker{n} }
+// Node is a node as package cluster makes it.
+type Node interface {
+	Label() string
+	Cluster() string // a UUID with dashes, empty while not known
+	Ready() (bool, string)
+	Clock() group.Clock
+	Members(ctx context.Context) (roster.Members, error)
+	Transfer(ctx context.Context, label string) error
+	Remove(ctx context.Context, labelOrUUID string) error
+	Group(number uint16) *group.Group
+}
 
-type nodeBroker struct{ *cluster.Node }
+// NodeBroker puts a node behind the doors.
+func NodeBroker(n Node) Broker { return nodeBroker{n} }
+
+type nodeBroker struct{ Node }
 
 // Cluster is the node's without dashes, as the protocol has it.
 func (b nodeBroker) Cluster() string { return strings.ReplaceAll(b.Node.Cluster(), "-", "") }

@@ -145,12 +145,18 @@ func New(cfg Config) (*Group, error) {
 	g.ahead = NewAhead(cfg.Logs, last)
 	g.cache = NewLogCache(g.ahead, g.limits.CacheBytes)
 
+	started := false
+	defer func() { // also when raft panics, as it does over an entry that it cannot read
+		if !started {
+			g.ahead.Close()
+			g.st.Close()
+		}
+	}()
 	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.ahead.Transport(g.contacts.transport(cfg.Transport)))
 	if err != nil {
-		g.ahead.Close()
-		g.st.Close()
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
+	started = true
 	g.raft = r
 	g.running.Store(true)
 

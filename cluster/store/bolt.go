@@ -1,3 +1,5 @@
+//go:build !wasip1
+
 package store
 
 import (
@@ -5,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"io"
 	"os"
 	"time"
 
@@ -18,14 +19,6 @@ import (
 
 // LogFile is the bbolt file of a log of kind Bolt.
 const LogFile = "raft.db"
-
-// nonEOF drops the error that only says that a file ended.
-func nonEOF(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil
-	}
-	return err
-}
 
 // checkBolt reads a bbolt file before bbolt does: its pages (see boltTree), and first the two meta pages, because bbolt takes the older one without a word
 // when the newer is damaged, and with it forgets its last transaction. Each meta lies in one sector, so that a write that

@@ -55,6 +55,10 @@
 // Convert copies a stopped node's log from one to the other. The identity's change is the one step at which the node
 // changes over.
 //
+// # Without a disk
+//
+// For GOOS=wasip1 the package is what stands on any engine: Log, Stable and Halt. bench/sim puts disks of its own below them.
+//
 // # Bounds
 //
 // A group takes a snapshot when 128 MiB or 250,000 entries have been applied since the last (of a state whose snapshot is larger:

@@ -2,8 +2,10 @@ package store
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"sync"
 )
@@ -94,3 +96,11 @@ func (t *tail) write(sync bool) error {
 }
 
 func (t *tail) close() error { return t.f.Close() }
+
+// nonEOF drops the error that only says that a file ended.
+func nonEOF(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
+}
