@@ -65,6 +65,9 @@ func (j *judge) operate(e *Effect) {
 }
 
 func (j *judge) makeQueue(e *Effect) {
+	if j.repeated(e) {
+		return
+	}
 	if e.Options == nil || j.queues[e.Queue] != nil {
 		j.blame("judge", nil, e, "queue %s without options, or made twice", e.Queue)
 		return

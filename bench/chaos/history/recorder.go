@@ -14,15 +14,16 @@ import (
 // MaxEvents is how many events a recorder takes, about two gigabytes of file; what is beyond is an error of the run.
 const MaxEvents = 10_000_000
 
-// Recorder writes events to a file as they happen, a line of JSON each. Safe for concurrent use; an event costs a few
-// microseconds and a system call every 64 KiB.
+// Recorder writes events to a file as they happen, a line of JSON each, or keeps them. Safe for concurrent use; an event costs
+// a few microseconds and a system call every 64 KiB.
 type Recorder struct {
 	start time.Time
 
 	mu    sync.Mutex // guards what follows; it is also what makes At rise through the file
-	f     *os.File
+	f     *os.File   // nil: they are kept, or it is closed
 	w     *bufio.Writer
 	enc   *json.Encoder
+	kept  []Event
 	count int
 	calls uint64
 	limit int
@@ -43,6 +44,21 @@ func Record(file string, limit int) (*Recorder, error) {
 	}
 	w := bufio.NewWriterSize(f, 64<<10)
 	return &Recorder{start: time.Now(), f: f, w: w, enc: json.NewEncoder(w), limit: limit}, nil
+}
+
+// Keep begins a history in memory, of at most limit events, 0 for MaxEvents.
+func Keep(limit int) *Recorder {
+	if limit <= 0 || limit > MaxEvents {
+		limit = MaxEvents
+	}
+	return &Recorder{start: time.Now(), limit: limit}
+}
+
+// Kept are the events of a recorder that was made by Keep. Nothing may be added any more.
+func (r *Recorder) Kept() ([]Event, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.kept, r.err
 }
 
 // Call notes that a request is about to be sent, and draws the number that ties its return to it. Note the return only
@@ -73,6 +89,10 @@ func (r *Recorder) add(e *Event) {
 	}
 	r.count++
 	e.At = time.Since(r.start).Microseconds()
+	if r.enc == nil {
+		r.kept = append(r.kept, *e)
+		return
+	}
 	r.err = r.enc.Encode(e)
 }
 

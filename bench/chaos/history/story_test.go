@@ -83,11 +83,14 @@ func (s *story) ret(call uint64, op Op, e Event, o *fsm.Outcome) {
 	s.event(e)
 }
 
+// queue makes a queue, by a request that is sent again: it is made once.
 func (s *story) queue(name string, o fsm.Ordering) {
-	s.apply(&fsm.CreateQueue{Name: []byte(name), Options: fsm.QueueOptions{
+	op := &fsm.CreateQueue{Request: s.request(), Name: []byte(name), Options: fsm.QueueOptions{
 		Ordering: o, LeaseMillis: 1000, DedupWindowMillis: 2000,
 		Retry: fsm.RetryPolicy{Kind: fsm.RetryFixed, InitialMillis: 100, MaxAttempts: 3},
-	}})
+	}}
+	s.apply(op)
+	s.apply(op)
 }
 
 // onceQueue makes a queue that delivers at most once.

@@ -205,6 +205,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		if o.Code != fsm.OK || o.Duplicate {
 			return to
 		}
+		request(op.Request)
 		options := op.Options
 		options.Normalize()
 		e.Op, e.Queue, e.Note = Queue, string(op.Name), strange(&options)

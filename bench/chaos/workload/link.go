@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/url"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // by one goroutine.
 type link struct {
 	addrs   []string
+	dial    func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
 	rng     *rand.Rand
 	rec     *history.Recorder
 	worker  int
@@ -94,6 +96,9 @@ func (l *link) connect(ctx context.Context) error {
 
 func (l *link) try(ctx context.Context, addr string) error {
 	d := websocket.Dialer{HandshakeTimeout: time.Second, Subprotocols: []string{wire.Subprotocol}}
+	if l.dial != nil {
+		d.NetDialContext = func(ctx context.Context, _, addr string) (net.Conn, error) { return l.dial(ctx, addr) }
+	}
 	u := url.URL{Scheme: "ws", Host: addr, Path: "/v1/ws"}
 	ws, _, err := d.DialContext(ctx, u.String(), nil)
 	if err != nil {

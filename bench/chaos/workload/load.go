@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,7 @@ type load struct {
 	kind               string // an ordering mode, or what else the queue is about
 	mode               string // the ordering mode
 	addrs              []string
+	dial               func(ctx context.Context, addr string) (net.Conn, error) // nil: TCP
 	rec                *history.Recorder
 	seed               uint64
 	every              time.Duration // between two requests of a producer
@@ -43,7 +45,7 @@ type load struct {
 
 func (w *load) link() *link {
 	n := int(w.people.Add(1))
-	return &link{addrs: w.addrs, rec: w.rec, worker: n, rng: rand.New(rand.NewPCG(w.seed, uint64(n)))}
+	return &link{addrs: w.addrs, dial: w.dial, rec: w.rec, worker: n, rng: rand.New(rand.NewPCG(w.seed, uint64(n)))}
 }
 
 // met remembers a message.

@@ -12,10 +12,12 @@
 package workload
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -35,6 +37,11 @@ type Config struct {
 	Seed  uint64
 	Modes []string // a queue each; nil: all
 	Busy  int      // how many times as many clients work on the queues that gain by it; 0: 1
+
+	Every              time.Duration // between two requests of a producer, twice that in a fifo queue; 0: as the mode needs it
+	Producers, Pullers int           // of each queue; 0: 3 and 4
+	// Dial opens a connection to one of Addrs, or to an address that a node has told; nil: TCP.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
 // Workload is the clients of a run. Its methods are called by one goroutine, but for Hold.
@@ -72,6 +79,13 @@ func New(cfg Config) (*Workload, error) {
 		case onceMode, ratedMode, redrivenMode, batchedMode:
 			l.mode, l.every = "unordered", 120*time.Millisecond
 		}
+		l.dial = cfg.Dial
+		if cfg.Every > 0 {
+			if l.every = cfg.Every; mode == "fifo" {
+				l.every *= 2
+			}
+		}
+		l.producers, l.pullers = cmp.Or(cfg.Producers, l.producers), cmp.Or(cfg.Pullers, l.pullers)
 		if mode != "fifo" && mode != ratedMode {
 			l.producers, l.pullers = l.producers*max(cfg.Busy, 1), l.pullers*max(cfg.Busy, 1)
 		}
@@ -92,7 +106,9 @@ func (w *Workload) Begin(ctx context.Context, cl *client.Client) error {
 	}
 	var sdks []*client.Client
 	for range w.loads {
-		sdk, err := client.Open(ctx, client.Options{Addrs: w.cfg.Addrs, Name: "chaos", Timeout: time.Minute})
+		sdk, err := client.Open(ctx, client.Options{
+			Addrs: w.cfg.Addrs, Name: "chaos", Worker: "chaos", Timeout: time.Minute, Seed: w.cfg.Seed | 1, Dial: w.cfg.Dial,
+		})
 		if err != nil {
 			for _, s := range sdks {
 				shut(s)
