@@ -1,0 +1,70 @@
+// Package sim runs whole clusters on made-up time, networks, disks and clocks, with everything that goes wrong drawn from a seed,
+// and holds what clients saw against the contract.
+//
+//	                        one process, one bubble of testing/synctest
+//	┌─────────────────────────────────────────────────────────────────────────────────────────┐
+//	│ workload, SDK clients ──▶ conn: streams, late, cut, reset ──▶ doors (transport, wire)     │
+//	│       │                                                        group ─▶ raft ─▶ fsm      │
+//	│       │ Recorder                 post: raft's messages ◀────────── │ store.Log, Stable    │
+//	│       ▼                          lost, twice, late, overtaken      ▼                     │
+//	│ bench/chaos/history ◀──────────── entries as applied ◀──── disk: lost, torn, failing,    │
+//	│   Replay, Check                                            flipped, standing still       │
+//	└─────────────────────────────────────────────────────────────────────────────────────────┘
+//
+// Real are hashicorp/raft, cluster/group, the state machine, the checks of cluster/store (Log, Stable, Halt), the doors with
+// HTTP, WebSocket and wire, and package client. The load and the judge are those of bench/chaos.
+//
+// # A run
+//
+// A Plan is a run as data; Draw makes one of a seed. Like a swarm, each seed draws which faults there are at all, how often, and
+// how bad network, disks and clocks are at their best. There are two phases. Safety: the faults come at their times, several at
+// once, while producers, workers and readers go on. Liveness: all is healed; a majority alone where the plan says so, and then all
+// nodes, must have a leader and the same log within 30 s, the queues must drain, and the states' digests must be equal, and equal
+// to that of the log replayed.
+//
+// Beside what history.Check demands (G1 to G15, G18), a run fails when
+//
+//   - a node applies an entry that is not on a majority's disks, or another one than a node before it at that index;
+//   - a node stores an entry that was damaged on its way, or starts with a bit flipped on its disk (G16);
+//   - a node is still there 2 s after a write of its log or its term has failed (G17);
+//   - a node ends itself, or does not start, for no reason that the plan gave it (a disk or network that stood still may set off its
+//     watchdog);
+//   - a subscription of the SDK ends.
+//
+// Sometimes counters say what a run has met; Required are those that a row of seeds must have moved.
+//
+// # Twice the same
+//
+// Built for wasip1 and run by bench/sim/wasm, a plan gives the same run bit for bit: there is one thread and no preemption, random
+// numbers come from the seed, and clocks move as they are looked at. Result.Trace is the sum over every message that arrived, every
+// entry applied, every fault and every event of the clients, with its time. What the runtime does when, garbage collection
+// included, is the same as well, so a trace holds for one build alone: another one, or another version of Go, may give another run.
+//
+// Natively a seed draws the same faults, but goroutines run as they like: that is for breadth, at three times the speed and with the race
+// detector. A native failure is looked for again in wasm.
+//
+//	go test -race ./bench/sim -run TestSeeds -sim.seeds 20 -sim.for 1m -sim.seed 7 -sim.tell
+//	go run ./bench/sim/run -wasm 200 -for 10m -native 500
+//
+// A plan that goes wrong is made smaller by leaving out faults as long as it still goes wrong in the same way, and kept in
+// testdata/seeds. TestKept runs those for ever.
+//
+// # What is not here
+//
+// Package cluster's own node: gossip (sockets of its own), joining by announcement, handshakes and TLS of node links, the
+// log stores' files and the snapshot files (no mmap and no flock in wasip1): cluster, cluster/link, cluster/store and bench/chaos test
+// those. Nodes leave and enter by raft's own calls, in the order that cluster uses: removed, emptied, non-voter, voter when caught up.
+// What fails is a write of the log or of term and vote, not of a snapshot. A process that is paused cannot be stopped from
+// within: for its peers and clients it is silent and its disk stands still, but its own timers run. The clients' clock is the true one.
+// A stream loses nothing, as TCP: it is late, cut or reset.
+//
+// # Decisions (2026-11)
+//
+// Raft's messages travel singly instead of on streams through raft's own network transport: loss, doubling and overtaking are harder
+// on raft than TCP would be, and cost less to simulate. They are encoded as that transport does.
+//
+// Election time-outs are 250 ms to 1 s, and commit time-outs a tenth of that instead of the product's 5 ms, which would be most of the
+// messages and of a run's time.
+//
+// Faults are a list with times instead of draws on the way: leaving one out leaves the others as they are, so a plan can be made smaller.
+package sim
