@@ -40,10 +40,11 @@
 // entry applied, every fault and every event of the clients, with its time. What the runtime does when, garbage collection
 // included, is the same as well, so a trace holds for one build alone: another one, or another version of Go, may give another run.
 //
-// Natively a seed draws the same faults, but goroutines run as they like: that is for breadth, at three times the speed and with the race
+// Natively a seed draws the same faults, but goroutines run as they like: that is for breadth, at ten times the speed, and for the race
 // detector. A native failure is looked for again in wasm.
 //
 //	go test -race ./bench/sim -run TestSeeds -sim.seeds 20 -sim.for 1m -sim.seed 7 -sim.tell
+//	go test ./bench/sim/wasm                                   twice the same, bit for bit; not with -race
 //	go run ./bench/sim/run -wasm 200 -for 10m -native 500
 //
 // A plan that goes wrong is made smaller by leaving out faults as long as it still goes wrong in the same way, and kept in

@@ -274,7 +274,13 @@ type hosted struct {
 }
 
 func (h hosted) Group(uint16) *group.Group { return h.p.group }
-func (h hosted) Ready() (bool, string)     { return h.p.group.Status().Ready, "no leader" }
+
+func (h hosted) Ready() (bool, string) {
+	if h.p.group.Status().Ready {
+		return true, ""
+	}
+	return false, "no leader"
+}
 
 func (n *node) Label() string      { return n.host }
 func (n *node) Clock() group.Clock { return n.clock }

@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector sees nothing of what runs in wasm, and makes compiling it many times slower: `go test ./bench/sim/wasm`.
+
 package wasm
 
 import (
