@@ -19,13 +19,13 @@ const Clients = "clients"
 // Bounds of a switch.
 const (
 	nodesMost = 15
-	lifeMost  = 6 * time.Hour
+	lifeMost  = 12 * time.Hour
 )
 
 // Options of New.
 type Options struct {
 	Nodes []string      // labels of the places beside Clients, 1 to 15, each once
-	Life  time.Duration // after which the switch closes by itself, up to 6 h
+	Life  time.Duration // after which the switch closes by itself, up to 12 h
 }
 
 // Switch is the network. Close it. Its methods may be called from any goroutine.

@@ -81,13 +81,13 @@ func TestNewRefuses(t *testing.T) {
 		many = append(many, fmt.Sprint(i))
 	}
 	for says, o := range map[string]Options{
-		"there are 0 nodes":              {Life: time.Second},
-		"there are 16 nodes":             {Life: time.Second, Nodes: many},
-		`a node is called "n1"`:          {Life: time.Second, Nodes: []string{"n1", "n2", "n1"}},
-		`a node is called "clients"`:     {Life: time.Second, Nodes: []string{"clients"}},
-		`a node is called ""`:            {Life: time.Second, Nodes: []string{""}},
-		"life is 0s":                     {Nodes: []string{"n1"}},
-		"life is 7h0m0s, want more than": {Life: 7 * time.Hour, Nodes: []string{"n1"}},
+		"there are 0 nodes":               {Life: time.Second},
+		"there are 16 nodes":              {Life: time.Second, Nodes: many},
+		`a node is called "n1"`:           {Life: time.Second, Nodes: []string{"n1", "n2", "n1"}},
+		`a node is called "clients"`:      {Life: time.Second, Nodes: []string{"clients"}},
+		`a node is called ""`:             {Life: time.Second, Nodes: []string{""}},
+		"life is 0s":                      {Nodes: []string{"n1"}},
+		"life is 13h0m0s, want more than": {Life: 13 * time.Hour, Nodes: []string{"n1"}},
 	} {
 		s, err := New(o)
 		if err == nil {
