@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ import (
 var (
 	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
-	historyModes = flag.String("history-modes", strings.Join(workload.Modes, ","), "what TestHistory's queues are about: an ordering mode each, or one of the others")
+	historyModes = flag.String("history-modes", strings.Join(slices.Concat(workload.Modes, workload.Changes), ","), "what TestHistory's queues are about: an ordering mode each, or one of the others")
 	historyKeep  = flag.String("history-keep", "", "new folder that keeps TestHistory's history; without it one is kept where the test fails")
 	historySkew  = flag.Duration("history-skew", 20*time.Minute, "by how much at most the nodes' wall clocks are off, either way, when all of them start again")
 	historyRace  = flag.Bool("history-race", false, "TestHistory's nodes are built with the race detector")

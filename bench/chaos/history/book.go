@@ -17,10 +17,11 @@ const (
 	done
 	dead
 	cancelled
+	purged
 )
 
 func (s state) String() string {
-	return [...]string{"scheduled", "ready", "leased", "retrying", "done", "dead", "cancelled"}[s]
+	return [...]string{"scheduled", "ready", "leased", "retrying", "done", "dead", "cancelled", "purged"}[s]
 }
 
 // ending is how a message's last lease ended.
@@ -39,8 +40,10 @@ type message struct {
 	q        *queue
 	lane     *lane // nil: it waits for nobody
 	priority int
-	body     string
+	body     string // as it is
+	sent     string // as it was enqueued
 	created  uint64 // index
+	since    int64  // T of its enqueue
 	by       request
 	parent   string // token of the ack that enqueued it
 
@@ -53,10 +56,14 @@ type message struct {
 	ttl      int64
 	key      string
 	retry    fsm.RetryPolicy
-	attempts int // that cost one
-	free     int // free returns in a row
+	own      *fsm.RetryPolicy // that it came with, nil for the queue's
+	keys     []string         // of the KV, that get its body if it dies
+	replaced bool             // its body was, once at least
+	attempts int              // that cost one
+	free     int              // free returns in a row
 
 	token    string // the last
+	void     bool   // whose body was replaced since it ended
 	deadline int64  // of the lease, in lease time
 	cutoff   int64  // the attempt's, in lease time; 0: none
 	length   int64  // of the lease, ms; 0: it was extended
@@ -81,7 +88,11 @@ type message struct {
 	callback *batch // whose callback it is
 	redrives int
 	next     *message // what it was made into when it was requeued
-	gone     uint64   // index where a dead letter was requeued or deleted
+	gone     uint64   // index where a dead letter was requeued or deleted, or what waited was purged
+	dropped  bool     // gone with its queue
+	moved    *message // what a dead letter is in its dead-letter queue
+	letter   *message // the dead letter that this one is
+	most     int      // attempts that it died of, where they were spent
 
 	eligible int64 // T from which a worker could have had it
 	leases   int
@@ -94,10 +105,13 @@ func (m *message) ended() bool { return m.state >= done }
 type queue struct {
 	name  string
 	opt   Options
-	ready [10]placeHeap // by priority
+	ready waiting          // without a key, or where keys have no rate
+	flows map[string]*flow // by key, where keys have a rate
 	lanes map[string]*lane
 	dedup map[string]first
 	dead  map[*message]bool // its dead letters
+	live  map[*message]bool
+	all   []*message
 
 	leasedAt int64 // T of the last lease
 	pace     pace
@@ -144,10 +158,13 @@ func (q *queue) lane(key string) *lane {
 	return l
 }
 
-// best is the message that the mode demands next, nil where none may go.
-func (q *queue) best() *message {
-	for p := len(q.ready) - 1; p >= 0; p-- {
-		h := &q.ready[p]
+// waiting is ready messages by priority.
+type waiting [10]placeHeap
+
+// first is the message that goes first, nil where there is none.
+func (w *waiting) first() *message {
+	for p := len(w) - 1; p >= 0; p-- {
+		h := &w[p]
 		for len(*h) > 0 {
 			if e := (*h)[0]; e.m.state == ready && e.m.gen == e.gen {
 				return e.m

@@ -69,8 +69,10 @@ func Check(h *History, cfg Config) *Report {
 	c.phantoms()
 	c.realTime(h.Events)
 	c.tokens(h.Events)
+	c.ends(h.Events)
 	c.clocks(h.Events)
 	c.finals()
+	c.keysAtEnd()
 	c.tally()
 	if !cfg.MayBeVacuous {
 		for _, what := range slices.Concat(required, cfg.Also) {
@@ -222,12 +224,14 @@ func (c *checker) operation(op *operation) {
 		c.lease(op)
 	case Ack, Nack, Extend, Release:
 		c.token(op)
-	case Push, Cancel, Delete, Purge, Seal:
+	case Push, Cancel, Delete, Purge, Seal, Move, Empty, Drop, Plan, Unplan, Erase:
 		c.byID(op)
-	case Requeue, Batch:
+	case Requeue, Edit, Batch:
 		c.named(op)
 	case Read:
 		c.read(op)
+	case Look:
+		c.look(op)
 	}
 }
 
@@ -240,7 +244,7 @@ func (c *checker) enqueue(op *operation) {
 	m := c.r.mode(op.mode)
 	fx := c.applied(op)
 	made := c.j.created[request{op.call.Session, op.call.Number}]
-	if made != nil && made.body != op.call.Body {
+	if made != nil && made.sent != op.call.Body {
 		m.Unexpected++
 		c.blame("G2", op, "the log has other bytes under this request", fx[0])
 		return
@@ -372,13 +376,32 @@ func (c *checker) token(op *operation) {
 	c.blame(g, op, "the answer is success, and the log did nothing of the kind in that entry", first1(fx)...)
 }
 
-// byID compares a push or a cancel.
+// What an answer tells beside success.
+type tells uint8
+
+const (
+	duplicates tells = iota
+	counts
+)
+
+// tells says whether the answer to an operation tells it.
+func (o Op) tells(what tells) bool {
+	switch o {
+	case Seal, Plan, Unplan, Erase:
+		return false
+	case Drop:
+		return what == duplicates
+	}
+	return true
+}
+
+// byID compares what a client was told of something that it named.
 func (c *checker) byID(op *operation) {
 	fx := c.applied(op)
 	switch op.class() {
 	case OK:
-		if len(fx) == 0 || fx[0].Code != "" || op.call.Op != Seal && fx[0].Duplicate != op.ret.Duplicate || // whose answer does not say
-			fx[0].Count != op.ret.Count || !at(fx, op.ret.Index) {
+		if len(fx) == 0 || fx[0].Code != "" || fx[0].Duplicate != op.ret.Duplicate && op.call.Op.tells(duplicates) ||
+			fx[0].Count != op.ret.Count && op.call.Op.tells(counts) || fx[0].Millis != op.ret.Millis || !at(fx, op.ret.Index) {
 			c.blame("G14", op, "the answer is success, and the log did nothing of the kind in that entry", first1(fx)...)
 		}
 	case Refused:
@@ -401,7 +424,7 @@ func (c *checker) named(op *operation) {
 		case len(fx) == 0:
 			c.r.mode(op.mode).Lost++
 			c.blame("G1", op, "it was confirmed, and the log has nothing of it")
-		case fx[0].Code != "" || op.call.Op == Requeue && fx[0].Made != op.ret.Message || op.call.Op == Batch && fx[0].Message != op.ret.Message || !at(fx, op.ret.Index):
+		case fx[0].Code != "" || op.call.Op != Batch && fx[0].Made != op.ret.Message || op.call.Op == Batch && fx[0].Message != op.ret.Message || !at(fx, op.ret.Index):
 			c.blame("G11", op, "the answer is not what the log did", fx[0])
 		}
 	case Refused:
@@ -431,7 +454,7 @@ func (c *checker) deliveries(es []Event) {
 			c.r.blame("G2", name, "a message was delivered that the log does not have", d)
 			continue
 		}
-		if m.body != d.Body {
+		if c.j.bodyOf(m, d.Token) != d.Body {
 			mode.Unexpected++
 			c.r.blame("G2", name, "a message was delivered with other bytes than were enqueued", d)
 		}
@@ -447,47 +470,6 @@ func (c *checker) deliveries(es []Event) {
 			c.r.blame("G6", name, "a message that is delivered at most once came a second time", d)
 		}
 		m.seen++
-	}
-}
-
-// phantoms demands that every message in the log is one that a client tried to enqueue.
-func (c *checker) phantoms() {
-	sent := map[request]string{}
-	for _, op := range c.ops {
-		if op.call.Op == Enqueue {
-			sent[request{op.call.Session, op.call.Number}] = op.call.Body
-		}
-	}
-	carried := map[string]string{}
-	for _, op := range c.ops {
-		if op.call.Op == Ack && op.call.Body != "" {
-			carried[op.call.Token] = op.call.Body
-		}
-	}
-	for token, ms := range c.j.chained {
-		for _, m := range ms {
-			if carried[token] != m.body {
-				c.r.mode(m.q.opt.Mode).Unexpected++
-				c.r.blame("G2", m.q.opt.Mode, fmt.Sprintf("message %s is in the log behind the ack %s, and nobody sent it so", m.id, token))
-			}
-		}
-	}
-	for _, op := range c.ops {
-		if op.call.Op == Batch {
-			sent[request{op.call.Session, op.call.Number}] = op.call.Body
-		}
-	}
-	for _, b := range c.j.batches {
-		if sent[b.by] != b.callback.Body {
-			c.r.mode(b.q.opt.Mode).Unexpected++
-			c.r.blame("G2", b.q.opt.Mode, fmt.Sprintf("batch %s is in the log under request %s/%d, and nobody made it so", b.id, b.by.session, b.by.number))
-		}
-	}
-	for id, m := range c.j.created {
-		if body, ok := sent[id]; !ok || body != m.body {
-			c.r.mode(m.q.opt.Mode).Unexpected++
-			c.r.blame("G2", m.q.opt.Mode, fmt.Sprintf("message %s is in the log under request %s/%d, and nobody sent it so", m.id, id.session, id.number))
-		}
 	}
 }
 
@@ -510,6 +492,8 @@ func (c *checker) tally() {
 			}
 		case cancelled:
 			n.Cancelled++
+		case purged:
+			n.Purged++
 		}
 		switch {
 		case m.seen > 1:

@@ -14,6 +14,11 @@ const (
 // ending says how a task stands at an index: its status, "" while it has not ended, and its result.
 func (m *message) ending(index uint64) (status, result string) {
 	switch {
+	case m.letter != nil: // of which its status tells
+		if m.letter.hasResult && m.letter.resultAt <= index {
+			return succeeded, m.letter.result
+		}
+		return wasDead, ""
 	case m.hasResult && m.resultAt <= index:
 		return succeeded, m.result
 	case !m.ended() || m.endIndex > index:
@@ -29,7 +34,7 @@ func (m *message) ending(index uint64) (status, result string) {
 // nameless says whether a redriven message need not be found by an id of before: what is left of one that has ended without a result
 // bears its last id alone, and the ids between its first and its last name nothing.
 func (m *message) nameless(first *message) bool {
-	return m != first && m.ended() && m.state != dead && !m.hasResult || first.redrives > 0 && first.next != nil ||
+	return m != first && m.ended() && m.state != dead && !m.hasResult || first.redrives > 0 && (first.next != nil || first.gone != 0) ||
 		m.gone != 0 && m.carried(first)
 }
 
@@ -89,7 +94,7 @@ func (c *checker) finals() {
 		}
 	}
 	for _, op := range c.ops {
-		if (op.call.Op == Enqueue && !op.isDuplicate() || op.call.Op == Requeue) && op.class() == OK && !read[op.ret.Message] {
+		if (op.call.Op == Enqueue && !op.isDuplicate() || op.call.Op == Requeue || op.call.Op == Edit) && op.class() == OK && !read[op.ret.Message] {
 			c.r.mode(op.mode).Lost++
 			c.blame("G1", op, "the message was confirmed, and nobody could read at the end what became of it")
 		}
@@ -126,12 +131,16 @@ func (c *checker) finals() {
 			c.blame("G6", op, fmt.Sprintf("message %s stands as %q at the end; the log has not ended it", m.id, op.ret.Status))
 		case op.ret.Status != want:
 			c.blame("G6", op, fmt.Sprintf("message %s stands as %q at the end; the log has it as %q", m.id, op.ret.Status, want))
+		case want == wasDead && m.letter != nil: // it is told of by its first id
 		case want == wasDead && op.ret.Reason != m.reason:
 			c.blame("G10", op, fmt.Sprintf("message %s died of %q; by the log it was %q", m.id, op.ret.Reason, m.reason))
-		case want == wasDead && m.reason == spentAttempts && op.ret.Attempt != int(m.retry.Attempts()):
-			c.blame("G10", op, fmt.Sprintf("message %s died of its attempts after %d of %d", m.id, op.ret.Attempt, m.retry.Attempts()))
+		case want == wasDead && m.reason == spentAttempts && op.ret.Attempt != m.most:
+			c.blame("G10", op, fmt.Sprintf("message %s died of its attempts after %d of %d", m.id, op.ret.Attempt, m.most))
 		case want == wasDead && m.lastWord != "" && op.ret.Note != m.lastWord:
 			c.blame("G10", op, fmt.Sprintf("the last error of message %s is %q, want %q", m.id, op.ret.Note, m.lastWord))
+		case want == wasDead && m.moved != nil && (op.ret.Queue != m.moved.q.name || op.ret.Origin != m.q.name):
+			c.blame("G6", op, fmt.Sprintf("dead letter %s stands in queue %s and died in %s; it died in %s and was moved to %s",
+				m.id, op.ret.Queue, op.ret.Origin, m.q.name, m.moved.q.name))
 		}
 		if want == wasDead && m.lastWord == leaseExpired {
 			c.r.count("died of an expired lease")

@@ -17,10 +17,14 @@ func report(t *testing.T, r *Report) string {
 	return b.String()
 }
 
+// everything is what a run of all kinds of queues must have moved.
+var everything = slices.Concat(RequiredOnce, RequiredRated, RequiredLetters, RequiredBatches, RequiredMoves, RequiredEmptied, RequiredKeyRates,
+	RequiredBuried, RequiredEdits, RequiredKeys, RequiredSchedules)
+
 // A true history passes, and is not vacuous.
 func TestCleanStory(t *testing.T) {
 	t.Parallel()
-	r := Check(wholeStory(t), Config{Also: slices.Concat(RequiredOnce, RequiredRated, RequiredLetters, RequiredBatches)})
+	r := Check(wholeStory(t), Config{Also: everything})
 	if err := r.Err(); err != nil {
 		t.Fatalf("%v\n%s", err, report(t, r))
 	}
@@ -61,9 +65,13 @@ func TestNotJudged(t *testing.T) {
 		{"a queue with max_depth", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxDepth: 5}}, false},
 		{"a queue with max_in_flight", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{MaxInFlight: 5}}, true},
 		{"a paused queue", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{Paused: true}}, true},
-		{"a purge", &fsm.PurgeQueue{Name: []byte("u")}, true},
+		{"a purge", &fsm.PurgeQueue{Name: []byte("u")}, false},
+		{"options that change", &fsm.SetQueue{Name: []byte("u"), Options: fsm.QueueOptions{MaxDepth: 1}}, true},
+		{"a schedule of certain days", &fsm.CreateSchedule{Schedule: fsm.Schedule{Name: []byte("s"), Queue: []byte("u"), Cron: []byte("0 0 1 * *"), Message: text("m")}}, true},
+		{"a schedule with a jitter", &fsm.CreateSchedule{Schedule: fsm.Schedule{Name: []byte("s"), Queue: []byte("u"), Cron: []byte("*/5 * * * * *"), JitterMillis: 5, Message: text("m")}}, true},
+		{"a queue whose keys take turns", &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{FairBy: fsm.FairByKey}}, true},
 		{"a task id", &fsm.Enqueue{Queue: []byte("u"), Messages: []fsm.Message{{TaskID: []byte("t"), Priority: 4}}}, true},
-		{"a queue that an enqueue makes", &fsm.Enqueue{Queue: []byte("new"), AutoCreate: true, Messages: []fsm.Message{{Priority: 4}}}, true},
+		{"a queue that an enqueue makes", &fsm.Enqueue{Queue: []byte("new"), AutoCreate: true, Messages: []fsm.Message{{Priority: 4}}}, false},
 		{"a checkpoint", &fsm.Checkpoint{}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func (c *checker) effectIndex(op *operation) (index uint64, mutates bool) {
 			return leaseIndex(op.delivers[0].Token), true
 		}
 		return op.ret.Index, false
-	case Read, Final:
+	case Read, Final, Look:
 		return op.ret.Index, false
 	}
 	return op.ret.Index, true
@@ -143,7 +143,7 @@ func (c *checker) tokens(es []Event) {
 				c.blame("G4", op, fmt.Sprintf("an ack succeeded in entry %d, with a token that is older than %s of entry %d", op.ret.Index, ts[i], leaseIndex(ts[i])))
 			}
 		}
-		if op.ret.Duplicate {
+		if m := c.j.named(op.call.Token); op.ret.Duplicate || m != nil && m.letter != nil { // a moved dead letter has no result
 			continue
 		}
 		if before := results[op.call.Token]; before == nil {

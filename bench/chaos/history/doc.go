@@ -26,17 +26,22 @@
 // deadlines, maps by request id and token, one sort by the clients' clock.
 //
 //	G1   every confirmed enqueue is in the log, can be read at the end, and stands there as the log has it; what an ack
-//	     carries is enqueued in its entry
-//	G2   what is delivered, and what is in the log, was sent by somebody, byte for byte
+//	     carries is enqueued in its entry; what a message leaves in the KV when it dies is there, and can be read at the end
+//	G2   what is delivered, and what is in the log, was sent by somebody, byte for byte: bodies that were replaced or edited too, and what
+//	     schedules make; a message goes out of its own queue
 //	G3   tokens rise; a lease follows a nack, a release, or an expiry at its deadline as extended; no expiry is left out
 //	G4   every ack, nack, extension and release gets the outcome that its token deserves, in the log and at the client
 //	G5   acks of one token that succeed have one result; another result is refused with already_exists
 //	G6   a message ends once, and an ack that is repeated enqueues nothing more; linearizable reads see that end, from its
 //	     entry on and not before, with the same bytes; what is delivered at most once is done with its lease, never goes out or
 //	     arrives again, and an ack of it records and enqueues nothing; a dead letter comes back once, and is gone once it has or was
-//	     deleted; a batch calls back once, when its last member has ended
-//	G7   the queues drain once faults end, and none hands nothing out for longer than Config.Within while a message is ready
-//	G8   a dedup key makes one message a window; duplicates name the first; other content is refused; nothing is forgotten
+//	     deleted; a batch calls back once, when its last member has ended; a death is moved to the dead-letter queue in its entry, once, with
+//	     its origin, and comes back from there to where it died; a cancelled task goes out no more and takes no result; each time of a
+//	     schedule makes one message; a key of the KV changes by a death and by its deletion alone
+//	G7   the queues drain once faults end, and none hands nothing out for longer than Config.Within while a message is ready; no time of
+//	     a schedule is passed over but as its policy for missed ones has it, and none is late by more once faults have ended
+//	G8   a dedup key makes one message a window; duplicates name the first; other content is refused; nothing is forgotten, but with the
+//	     queue
 //	G9   each lease is the one that the mode demands: priority and place, the head of the queue, the head of the key; an
 //	     enqueue that was confirmed before another was sent stands before it
 //	G10  attempts have no gap, repeat after free returns only and stay within the policy; retries are due when they must be;
@@ -44,10 +49,14 @@
 //	G11  what was refused at the door is not in the log; an unknown request is there once or not at all; a request that is
 //	     sent again gets its first answer and has one effect
 //	G12  nothing succeeds from end to end while no majority is alive
-//	G13  T and ΣShift never fall, and are what the answers say; a lease that ran out lasted by the clients' clock too
-//	G14  the order of the log keeps that of real time, for all operations; each answer is what its entry did
+//	G13  T and ΣShift never fall, and are what the answers say; a lease that ran out lasted by the clients' clock too; no schedule fires
+//	     before its time
+//	G14  the order of the log keeps that of real time, for all operations; each answer is what its entry did: a task is moved while it
+//	     waits, and not while it is out, to the time that was asked for; purges and deletions take what is there, and count it; reads of
+//	     the KV see the last change
 //	G15  no two nodes applied different entries; the states are equal (ReadTaps, and the digests)
-//	G18  a queue with a rate hands out no more in any window of log time than the rate and its burst allow
+//	G18  a queue or a key with a rate hands out no more in any window of log time than the rate and its burst allow, and a key that is held
+//	     back is no hindrance to another
 //
 // SecondOpinion asks Porcupine, message by message, whether any order explains what clients saw, without the log.
 //
@@ -57,9 +66,9 @@
 //
 // # What is not judged
 //
-// Operations that bench/chaos/workload does not use: purges of live messages, edits of dead letters, dead-letter queues, replacing
-// and rescheduling, schedules, rates of keys, limits of a queue. One that moves messages is reported under the guarantee "judge", so that
-// nothing is passed over in silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
+// What bench/chaos/workload does not use: options of a queue that change, limits in flight, keys that take turns, task ids of
+// the client's own, schedules of other expressions than every n-th second. It is reported under the guarantee "judge", so that nothing is
+// passed over in silence. That an operation that is refused leaves the state as it was is shown by the model in fsm/fsmtest.
 // Which of its ids a redriven message that ended without a result is still found by, or one whose result came before, is left open; and
 // that what is delivered at most once gets through at all, which nobody promises: it is counted.
 //

@@ -22,7 +22,15 @@ const (
 	Cancel  Op = "cancel"
 	Requeue Op = "requeue" // of a dead letter
 	Delete  Op = "delete"  // of a dead letter
+	Edit    Op = "edit"    // of a dead letter, which comes back with other fields
 	Purge   Op = "purge"   // of a queue's dead letters
+	Move    Op = "move"    // of what waits to another time, or with another body
+	Empty   Op = "empty"   // of a queue: what waits in it goes
+	Drop    Op = "drop"    // of a queue with all it has
+	Plan    Op = "plan"    // of a schedule, which is made or changed
+	Unplan  Op = "unplan"  // of a schedule, which is deleted
+	Erase   Op = "erase"   // of a key of the KV
+	Look    Op = "look"    // at a key of the KV; linearizable
 	Batch   Op = "batch"   // is made
 	Seal    Op = "seal"    // of a batch
 	Read    Op = "read"    // of a task's result, while things go on; linearizable
@@ -37,8 +45,12 @@ const (
 	Chain  Op = "chain"  // a message that an ack carries; it is behind the ack, without an id where it was not stored
 	// Callback is of a batch, by Batch; all of an entry stand at its beginning, wherever in it they came.
 	Callback Op = "callback"
-	End      Op = "end"   // a task reached its end in this entry
-	Other    Op = "other" // an operation that this checker does not judge
+	// Bury is of a dead letter, which was moved to the queue that its own queue names for it; it stands as Callback does.
+	Bury  Op = "bury"
+	Fire  Op = "fire"  // of a schedule: a step to its next time, with a message or without
+	Key   Op = "key"   // of the KV changed in this entry; behind its operations, once for each key
+	End   Op = "end"   // a task reached its end in this entry
+	Other Op = "other" // an operation that this checker does not judge
 )
 
 // Kind says what an Event is.
@@ -62,6 +74,7 @@ const (
 	Drained    = "drained"      // nothing is live any more; Index is where
 	Undrained  = "undrained"    // the queues did not become empty in time
 	AtMostOnce = "at most once" // the queue named by Queue delivers so
+	LogAlone   = "log alone"    // what becomes of the messages of the queue named by Queue shows in the log alone
 )
 
 // StatusOnly is the note of a read that does not bring the result.
@@ -97,12 +110,15 @@ type Event struct {
 	Message   string `json:"m,omitempty"` // return of a requeue: the new one
 	Token     string `json:"tok,omitempty"`
 	Attempt   int    `json:"try,omitempty"`
-	Body      string `json:"b,omitempty"`   // Sum of it; of an ack: of the message that it enqueues
+	Body      string `json:"b,omitempty"`   // Sum of it; of an ack: of the message that it enqueues; of a move or an edit: the new one, if any
 	Result    string `json:"r,omitempty"`   // Sum of its output
 	Duplicate bool   `json:"dup,omitempty"` // as the answer said
 	Dead      bool   `json:"dead,omitempty"`
-	Millis    int64  `json:"ms,omitempty"`     // nack: when it is due again; extend: what is left
-	Count     int64  `json:"count,omitempty"`  // purge: how many it took
+	Millis    int64  `json:"ms,omitempty"`     // nack, move: when it is due; extend: what is left
+	Count     int64  `json:"count,omitempty"`  // purge, empty, drop: how many it took
+	Name      string `json:"name,omitempty"`   // of a schedule, or a key of the KV
+	Firing    string `json:"firing,omitempty"` // deliver: the schedule and the time that the message was made for
+	Origin    string `json:"from,omitempty"`   // final: the queue where it died, where it was moved
 	Status    string `json:"st,omitempty"`     // read, final: where the task stands; "" for not yet
 	Reason    string `json:"reason,omitempty"` // of a dead letter
 	Node      string `json:"node,omitempty"`
@@ -116,6 +132,7 @@ type Effect struct {
 	Index   uint64 `json:"i"`
 	Time    int64  `json:"T,omitempty"`     // Entry: T after it
 	Shift   int64  `json:"shift,omitempty"` // Entry: ΣShift after it
+	Term    uint64 `json:"term,omitempty"`  // Entry: in which it was proposed
 	Queue   string `json:"q,omitempty"`
 	Session string `json:"s,omitempty"`
 	Number  uint64 `json:"n,omitempty"`
@@ -126,10 +143,10 @@ type Effect struct {
 	Attempt   int    `json:"try,omitempty"`
 	Duplicate bool   `json:"dup,omitempty"`
 	Dead      bool   `json:"dead,omitempty"`
-	Millis    int64  `json:"ms,omitempty"` // nack: when it is due again; extend: what is left
+	Millis    int64  `json:"ms,omitempty"` // nack, move: when it is due; extend: what is left
 	Note      string `json:"note,omitempty"`
-	Made      string `json:"made,omitempty"`  // requeue: the new id
-	Count     int64  `json:"count,omitempty"` // purge: how many it took
+	Made      string `json:"made,omitempty"`  // requeue, edit, bury: the new id; chain: what stands for it where it is not known
+	Count     int64  `json:"count,omitempty"` // purge, empty, drop: how many it took; fire: how many times were passed over
 	Batch     string `json:"batch,omitempty"` // of which it is a member, or the callback
 
 	Body      string           `json:"b,omitempty"`
@@ -147,6 +164,37 @@ type Effect struct {
 	Chained   int              `json:"then,omitempty"` // ack: how many messages it carries
 	Retry     *fsm.RetryPolicy `json:"retry,omitempty"`
 	Options   *Options         `json:"opt,omitempty"`
+	Auto      bool             `json:"auto,omitempty"`   // the queue is made if it is missing
+	Keys      []string         `json:"keys,omitempty"`   // of the KV, which get the body if the message dies
+	Fields    []string         `json:"fields,omitempty"` // edit: which ones are set anew
+	When      string           `json:"when,omitempty"`   // move: After, AtTime or KeepTime
+	Wait      int64            `json:"wait,omitempty"`   // move: ms after the enqueue at which it is due at the latest; 0: no limit
+	Origin    string           `json:"from,omitempty"`   // bury: the queue where it died
+	Reason    string           `json:"reason,omitempty"` // bury: of the death
+
+	Name       string    `json:"name,omitempty"` // of a schedule, or a key of the KV
+	Declared   *Schedule `json:"plan,omitempty"`
+	Generation uint64    `json:"gen,omitempty"`  // of a schedule
+	At         int64     `json:"at,omitempty"`   // fire: the time at which the step begins; 0: none is planned yet
+	Next       int64     `json:"next,omitempty"` // fire: the time to which it goes
+	Fired      bool      `json:"fired,omitempty"`
+	Gone       bool      `json:"gone,omitempty"` // key: it was deleted
+}
+
+// When of a Move.
+const (
+	After    = "after" // Delay from now, and Wait from the enqueue at the latest
+	AtTime   = "at"    // Due
+	KeepTime = "keep"  // as it is; what was ready goes to the end
+)
+
+// Schedule is what decides when a schedule fires.
+type Schedule struct {
+	Cron   string `json:"cron"`
+	Zone   string `json:"zone,omitempty"`
+	Jitter int64  `json:"jitter,omitempty"` // ms
+	Missed string `json:"missed"`           // what becomes of times that nobody fired for a minute: skip, once or all
+	Paused bool   `json:"paused,omitempty"`
 }
 
 // Options are those of a queue that decide what is right.
@@ -158,6 +206,10 @@ type Options struct {
 	Rate   int64           `json:"rate,omitempty"` // deliveries in 1,000 s; 0: no limit
 	Burst  int64           `json:"burst,omitempty"`
 	Retry  fsm.RetryPolicy `json:"retry"`
+
+	KeyRate  int64  `json:"krate,omitempty"` // as Rate, of each message key
+	KeyBurst int64  `json:"kburst,omitempty"`
+	Dead     string `json:"dlq,omitempty"` // the queue to which what dies is moved
 }
 
 // Sum is how bodies and results stand in a history: 128 bits of their SHA-256.

@@ -43,6 +43,18 @@ type judge struct {
 	expected    []*message       // leases that the due moves of this entry ended, and of which the log has not spoken yet
 	ended       map[*message]int // ends of this entry: what should be less what was
 
+	schedules      map[string]*schedule
+	plans          map[request]*Effect // what was declared under each request
+	firings        map[string]string   // the message of each time that was fired
+	term           uint64
+	kv             map[string][]version
+	written        map[string]version // keys that this entry has to change
+	said           map[string]*Effect // keys that the log says it changed
+	bodies         map[request]string // what stands for another body, by the request that brought it
+	given          map[string]string  // the body that each lease of a message went out with, where it was replaced at some time
+	swept          []*message         // members of batches that a purge or a deletion in this entry took
+	announcedMoves map[string]*Effect // dead letters that this entry moves, by their ids
+
 	batches   map[string]*batch
 	announced map[string]*Effect // callbacks of this entry, by batch
 	ripe      []*batch           // whose last member ended in the step at hand
@@ -56,6 +68,9 @@ func newJudge(r *Report) *judge {
 		r: r, queues: map[string]*queue{}, all: map[string]*message{}, asked: map[request]Effect{},
 		created: map[request]*message{}, times: map[uint64]int64{}, ended: map[*message]int{},
 		lapsed: map[string]int64{}, chained: map[string][]*message{}, batches: map[string]*batch{}, announced: map[string]*Effect{},
+		schedules: map[string]*schedule{}, plans: map[request]*Effect{}, firings: map[string]string{}, kv: map[string][]version{},
+		written: map[string]version{}, said: map[string]*Effect{}, bodies: map[request]string{}, given: map[string]string{},
+		announcedMoves: map[string]*Effect{},
 	}
 }
 
@@ -86,7 +101,7 @@ func (j *judge) run(fx []Effect) {
 		e := &fx[i]
 		if e.Op == Entry {
 			j.closeEntry()
-			for k := i + 1; k < len(fx) && fx[k].Op == Callback; k++ {
+			for k := i + 1; k < len(fx) && (fx[k].Op == Callback || fx[k].Op == Bury); k++ {
 				j.announce(&fx[k])
 			}
 			j.enter(e)
@@ -95,7 +110,7 @@ func (j *judge) run(fx []Effect) {
 		if i > 0 && !e.continues(&fx[i-1]) {
 			j.fire()
 		}
-		if e.Op == Callback {
+		if e.Op == Callback || e.Op == Bury {
 			continue
 		}
 		if e.Index != j.index {
@@ -119,8 +134,16 @@ func (e *Effect) continues(before *Effect) bool {
 	return e.Op == Chain || e.Op == Lease && before.Op == Lease && e.Session == before.Session && e.Number == before.Number && e.Queue == before.Queue
 }
 
-// announce notes a callback of the entry that begins.
+// announce notes a callback, or a move to a dead-letter queue, of the entry that begins.
 func (j *judge) announce(e *Effect) {
+	if e.Op == Bury {
+		if j.announcedMoves[e.Message] != nil {
+			j.blame("G6", j.all[e.Message], e, "dead letter %s is moved twice in an entry", e.Message)
+			return
+		}
+		j.announcedMoves[e.Message] = e
+		return
+	}
 	if j.announced[e.Batch] != nil {
 		j.blame("G6", nil, e, "batch %s is called back twice in an entry", e.Batch)
 		return
@@ -141,7 +164,7 @@ func (j *judge) enter(e *Effect) {
 	if j.shift > 0 && e.Shift > j.shift {
 		j.r.count("log time jumped")
 	}
-	j.index, j.time, j.shift = e.Index, max(j.time, e.Time), e.Shift
+	j.index, j.time, j.shift, j.term = e.Index, max(j.time, e.Time), e.Shift, e.Term
 	j.times[j.index] = j.time
 	j.indexes = append(j.indexes, j.index)
 	for range maxMoves {
@@ -187,9 +210,12 @@ func (j *judge) enter(e *Effect) {
 // closeEntry compares what ended in the entry with what had to.
 func (j *judge) closeEntry() {
 	j.fire()
-	j.unexplained()
 	j.missedExpiries()
 	j.brokenChain()
+	j.sweep()
+	j.unexplained()
+	j.unexplainedMoves()
+	j.compareKeys()
 	for m, n := range j.ended {
 		switch {
 		case n > 0:
@@ -279,7 +305,11 @@ func (j *judge) ready(m *message, fresh bool) {
 // offer lets a message be the next to go out.
 func (j *judge) offer(m *message) {
 	m.eligible = j.time
-	heap.Push(&m.q.ready[m.priority], placed{m.place, m, m.gen})
+	w := &m.q.ready
+	if f := m.q.flow(m.key); f != nil {
+		w = &f.ready
+	}
+	heap.Push(&w[m.priority], placed{m.place, m, m.gen})
 }
 
 // leave takes an ended message out of its lane: the one behind it holds it now.
@@ -301,8 +331,9 @@ func (m *message) holds() bool {
 func (j *judge) finish(m *message, s state) {
 	held := m.holds()
 	j.change(m, s)
+	delete(m.q.live, m)
 	m.endIndex, m.endTime = j.index, j.time
-	if !m.pushed { // whose task's end was told with its result
+	if !m.pushed && m.letter == nil { // whose task's end was told with its result, or when it died
 		j.ended[m]++
 	}
 	j.leaves(m)
@@ -312,9 +343,12 @@ func (j *judge) finish(m *message, s state) {
 }
 
 func (j *judge) die(m *message, reason string) {
-	m.reason = reason
-	m.q.dead[m] = true
+	m.reason, m.most = reason, int(m.retry.Attempts())
 	j.finish(m, dead)
+	j.writeKeys(m)
+	if !j.bury(m) {
+		m.q.dead[m] = true
+	}
 	switch reason {
 	case "max_attempts":
 		j.r.count("attempts exhausted")

@@ -97,7 +97,7 @@ func (j *judge) leaves(m *message) {
 		b.succeeded++
 	case dead:
 		b.dead++
-	case cancelled:
+	case cancelled, purged:
 		b.cancelled++
 	}
 	j.ripen(b)
@@ -129,12 +129,13 @@ func (j *judge) fire() {
 		if e.Note != b.counts() {
 			j.blame("G6", nil, e, "the callback of batch %s says %q, want %q", b.id, e.Note, b.counts())
 		}
-		if e.Body != "" && (e.Body != b.callback.Body || e.Queue != b.q.name) { // else it was handed over in the same entry
+		to := j.home(b)
+		if e.Body != "" && (e.Body != b.callback.Body || e.Queue != to.name) { // else it was handed over in the same entry
 			j.blame("G2", nil, e, "the callback of batch %s is not the one that it was made with", b.id)
 		}
 		c := b.callback
 		c.Op, c.Index, c.Message, c.Session, c.Number, c.Note, c.Body = Callback, e.Index, e.Message, "", 0, "", cmp.Or(e.Body, c.Body)
-		if m := j.create(b.q, &c); m != nil {
+		if m := j.create(to, &c); m != nil {
 			m.callback = b
 		}
 	}

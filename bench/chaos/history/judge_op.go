@@ -49,6 +49,24 @@ func (j *judge) operate(e *Effect) {
 		j.deleteDead(e)
 	case Purge:
 		j.purgeDead(e)
+	case Edit:
+		j.edit(e)
+	case Move:
+		j.move(e)
+	case Empty:
+		j.empty(e)
+	case Drop:
+		j.drop(e)
+	case Plan:
+		j.plan(e)
+	case Unplan:
+		j.unplan(e)
+	case Fire:
+		j.step(e)
+	case Erase:
+		j.erase(e)
+	case Key:
+		j.keyChanged(e)
 	case Batch:
 		j.makeBatch(e)
 	case Seal:
@@ -56,7 +74,7 @@ func (j *judge) operate(e *Effect) {
 	case End:
 		if m := j.all[e.Message]; m == nil {
 			j.blame("G6", nil, e, "message %s ends, which was never enqueued", e.Message)
-		} else if !m.pushed {
+		} else if !m.pushed && m.letter == nil {
 			j.ended[m]--
 		}
 	default:
@@ -75,9 +93,17 @@ func (j *judge) makeQueue(e *Effect) {
 	if e.Note != "" {
 		j.blame("judge", nil, e, "queue %s has what this checker does not judge: %s", e.Queue, e.Note)
 	}
-	q := &queue{name: e.Queue, opt: *e.Options, lanes: map[string]*lane{}, dedup: map[string]first{}, dead: map[*message]bool{}}
-	j.queues[e.Queue] = q
-	j.r.mode(q.opt.Mode)
+	j.addQueue(e.Queue, *e.Options)
+}
+
+func (j *judge) addQueue(name string, o Options) *queue {
+	q := &queue{
+		name: name, opt: o, flows: map[string]*flow{}, lanes: map[string]*lane{}, dedup: map[string]first{},
+		dead: map[*message]bool{}, live: map[*message]bool{},
+	}
+	j.queues[name] = q
+	j.r.mode(o.Mode)
+	return q
 }
 
 // repeated says whether a request id was answered before: then the answer must be that one, and nothing may change. What
@@ -107,10 +133,15 @@ func (j *judge) enqueue(e *Effect) {
 		return
 	}
 	q := j.queues[e.Queue]
-	if q == nil {
-		if e.Code == "" {
-			j.blame("judge", nil, e, "an enqueue made the queue %s, with options that are not in the log", e.Queue)
-		}
+	switch {
+	case q != nil:
+	case e.Code == "" && e.Auto:
+		q = j.addQueue(e.Queue, defaults())
+		j.r.count("queue made by an enqueue")
+	case e.Auto:
+		return
+	default:
+		j.verdict("G14", nil, e, "not_found", "there is no queue "+e.Queue)
 		return
 	}
 	if e.Dedup != "" && (e.Code == "" || e.Code == "already_exists") {
@@ -152,7 +183,13 @@ func (j *judge) chain(e *Effect) {
 		j.blame("judge", m, e, "an ack enqueues what this checker does not judge: %s", e.Note)
 		return
 	}
-	switch first := j.chaining == e.Token && j.chains > 0; {
+	first := j.chaining == e.Token && j.chains > 0
+	if first && e.Message == "" && e.Made != "" { // it was, and a later operation of this entry took it
+		seen := *e
+		seen.Message = e.Made
+		e = &seen
+	}
+	switch {
 	case first && e.Message == "":
 		j.chains--
 		j.blame("G1", m, e, "the ack of message %s succeeded, and what it carries is not enqueued", m.id)
@@ -188,6 +225,7 @@ func (j *judge) create(q *queue, e *Effect) *message {
 	m := &message{
 		id: e.Message, q: q, lane: q.lane(e.Key), priority: e.Priority, body: e.Body, created: j.index,
 		by: request{e.Session, e.Number}, timeout: e.Timeout, ttl: e.TTL, key: e.Key, retry: q.opt.Retry,
+		sent: e.Body, since: j.time, own: e.Retry, keys: e.Keys,
 	}
 	if e.Retry != nil {
 		m.retry = *e.Retry
@@ -196,6 +234,8 @@ func (j *judge) create(q *queue, e *Effect) *message {
 		m.expires = j.time + e.TTL
 	}
 	j.all[m.id] = m
+	q.live[m] = true
+	q.all = append(q.all, m)
 	if m.by.session != "" {
 		j.created[m.by] = m
 	}
@@ -238,6 +278,9 @@ func (j *judge) lease(e *Effect) {
 	if e.Session != "" {
 		j.asked[request{e.Session, e.Number}] = Effect{Op: Lease}
 	}
+	if e.Queue != m.q.name {
+		j.blame("G2", m, e, "message %s of queue %s is leased from queue %s", m.id, m.q.name, e.Queue)
+	}
 	if e.Token <= m.token {
 		j.blame("G3", m, e, "the token of message %s does not rise: the one before is %s", m.id, m.token)
 	}
@@ -253,13 +296,16 @@ func (j *judge) lease(e *Effect) {
 		h := m.lane.holder()
 		j.blame("G9", m, e, "message %s (place %d) is leased while %s (place %d, %s) is before it in its group", m.id, m.place, h.id, h.place, h.state)
 	default:
-		if b := m.q.best(); b != m {
+		if b := m.q.best(m, j.time); b != m {
 			j.blame("G9", m, e, "message %s (priority %d, place %d) is leased while %s (priority %d, place %d) is to go first",
 				m.id, m.priority, m.place, b.id, b.priority, b.place)
 		}
 		j.waited(m, e)
 	}
 	j.paced(m, e)
+	if m.replaced {
+		j.given[e.Token] = m.body
+	}
 	if m.q.opt.Once {
 		j.handOver(m, e)
 		return
@@ -286,7 +332,7 @@ func (j *judge) lease(e *Effect) {
 	if length == 0 {
 		length = m.q.opt.Lease
 	}
-	m.token, m.end, m.cutoff, m.length = e.Token, running, 0, length
+	m.token, m.end, m.cutoff, m.length, m.void = e.Token, running, 0, length, false
 	m.deadline = j.time - j.shift + length
 	if m.timeout > 0 {
 		m.cutoff = j.time - j.shift + m.timeout
@@ -322,12 +368,16 @@ func (j *judge) waited(m *message, e *Effect) {
 	}
 }
 
-// task is the message that an id names now.
+// task is the message that an id names now, the dead letter where that was moved.
 func (j *judge) task(id string) *message {
-	if m := j.all[id]; m != nil {
-		return m.now()
+	m := j.all[id]
+	if m == nil {
+		return nil
 	}
-	return nil
+	if m.letter != nil && m.gone == 0 {
+		m = m.letter
+	}
+	return m.now()
 }
 
 func (j *judge) push(e *Effect) {

@@ -25,12 +25,16 @@ func (j *judge) standing(m *message, e *Effect) (code, why string, decided bool)
 	switch {
 	case m == nil:
 		return "not_found", "the message was never enqueued", true
+	case m.dropped || m.state == purged:
+		return "not_found", "it was purged, or its queue was deleted", true
 	case m.token != e.Token:
 		return "lease_lost", "the last token is " + m.token, true
 	case m.gone != 0:
 		return "not_found", "it was a dead letter, and was requeued or deleted", true
 	case m.out, m.state == cancelled:
 		return "cancelled", "its task was cancelled", true
+	case m.void:
+		return "lease_lost", "its body was replaced since", true
 	}
 	return "", "", false
 }
@@ -46,7 +50,7 @@ func (j *judge) tokenOf(e *Effect) *message {
 		j.r.count("late ack of a letter that is gone met a pushed result")
 		return nil
 	}
-	if m != nil && m.gone != 0 && (e.Code == "not_found" || e.Code == "lease_lost") {
+	if m != nil && m.gone != 0 && !m.dropped && (m.state != purged || m.hasResult) && (e.Code == "not_found" || e.Code == "lease_lost") {
 		j.r.count("token of a dead letter that is gone refused")
 		return nil
 	}
@@ -84,7 +88,7 @@ func (j *judge) ack(e *Effect) {
 		return
 	}
 	switch {
-	case m.state == leased, m.state == ready && m.end != byNack, m.state == retrying && m.end != byNack:
+	case m.state == leased, (m.state == ready || m.state == retrying || m.state == scheduled) && m.end != byNack:
 		if j.verdict("G4", m, e, "", "the lease is live, or ended by expiry or release while nobody else has the message") {
 			if m.state != leased {
 				j.r.count("late ack accepted")
@@ -101,6 +105,17 @@ func (j *judge) ack(e *Effect) {
 
 // acked makes a task done by the ack of its lease.
 func (j *judge) acked(m *message, e *Effect) {
+	if m.letter != nil { // it is closed, and nothing is recorded
+		j.r.count("moved dead letter closed")
+		if e.Duplicate {
+			j.blame("G6", m, e, "the ack of the moved dead letter %s is called a duplicate", m.id)
+		}
+		m.doneBy = e.Token
+		j.finish(m, done)
+		m.letter.gone = j.index
+		j.chaining, j.chains = e.Token, e.Chained
+		return
+	}
 	if m.pushed {
 		if !e.Duplicate {
 			j.blame("G6", m, e, "the ack of message %s is not told that its task has a result already", m.id)
@@ -121,6 +136,8 @@ func (j *judge) acked(m *message, e *Effect) {
 // ackAgain judges the repeat of the ack that made a task done.
 func (j *judge) ackAgain(m *message, e *Effect) {
 	switch {
+	case m.letter != nil:
+		j.verdict("G5", m, e, "", "it was a moved dead letter, and is closed")
 	case m.taken && e.Result != "":
 		j.verdict("G5", m, e, "already_exists", "it was done when it was delivered, without a result")
 	case m.taken && e.Chained > 0:

@@ -176,6 +176,7 @@ func SecondOpinion(events []Event) *Opinion {
 	meddled := map[string]bool{}
 	became := map[string]string{} // of requeued messages
 	once := map[string]bool{}     // queues that deliver at most once
+	alone := map[string]bool{}    // queues of which the log alone tells
 	taken := map[string]bool{}    // their messages
 	add := func(id string, in step, from, to int64) {
 		jobs[id] = append(jobs[id], porcupine.Operation{Input: in, Call: from, Return: to})
@@ -185,14 +186,17 @@ func SecondOpinion(events []Event) *Opinion {
 		e := &events[i]
 		switch e.Kind {
 		case Mark:
-			if e.Note == AtMostOnce {
+			switch e.Note {
+			case AtMostOnce:
 				once[e.Queue] = true
+			case LogAlone:
+				alone[e.Queue] = true
 			}
 		case Call:
 			calls[e.Call] = e
-			if e.Op == Push || e.Op == Cancel || e.Op == Requeue { // whose id may name another message from then on
+			if e.Op == Push || e.Op == Cancel || e.Op == Requeue || e.Op == Edit { // whose id may name another message from then on
 				left[e.Message] = true
-				if e.Op != Requeue {
+				if e.Op != Requeue && e.Op != Edit {
 					meddled[e.Message] = true
 				}
 			}
@@ -202,6 +206,7 @@ func SecondOpinion(events []Event) *Opinion {
 			}
 			seen[e.Token] = true
 			taken[e.Message] = once[e.Queue]
+			left[e.Message] = left[e.Message] || alone[e.Queue]
 			from := int64(0)
 			if c := calls[e.Call]; c != nil {
 				from = c.At
@@ -219,14 +224,18 @@ func SecondOpinion(events []Event) *Opinion {
 				to = math.MaxInt64
 			}
 			switch c.Op {
-			case Requeue:
+			case Requeue, Edit:
 				if e.Class == OK {
 					became[c.Message] = e.Message
 				}
 			case Enqueue:
 				id := request{c.Session, c.Number}
+				if e.Class == OK && !e.Duplicate { // be it the answer to a later sending
+					taken[e.Message] = in.once
+					left[e.Message] = left[e.Message] || alone[c.Queue]
+				}
 				if e.Class == OK && !e.Duplicate && !sent[id] {
-					made[e.Message], taken[e.Message] = true, in.once
+					made[e.Message] = true
 					add(e.Message, in, c.At, to)
 				}
 				sent[id] = true

@@ -90,7 +90,8 @@ var orderPlants = []plant{
 	}},
 	{"unordered: the second goes before the first", []string{"G9"}, func(p *planter) bool {
 		at := p.effect(func(i int, e *Effect) bool {
-			return i+1 < len(p.h.Effects) && granting(e) && granting(&p.h.Effects[i+1]) && p.h.Effects[i+1].Queue == e.Queue && p.mode(e.Queue) == "unordered"
+			return i+1 < len(p.h.Effects) && granting(e) && granting(&p.h.Effects[i+1]) && p.h.Effects[i+1].Queue == e.Queue && p.mode(e.Queue) == "unordered" &&
+				!p.any(func(o *Effect) bool { return o.Op == Queue && o.Queue == e.Queue && o.Options.KeyRate != 0 }) // whose keys may just have opened
 		})
 		if at < 0 {
 			return false

@@ -19,12 +19,13 @@ type plant struct {
 
 // planter is a history on which one plant is tried.
 type planter struct {
-	h     *History
-	rng   *rand.Rand
-	calls map[uint64]int    // positions of calls, made by callOf
-	makes map[string]int    // positions of enqueues by message, made by made
-	modes map[string]string // of queues, made by mode
-	again map[string]bool   // requests under which something was sent more than once, made by single
+	h       *History
+	rng     *rand.Rand
+	calls   map[uint64]int    // positions of calls, made by callOf
+	makes   map[string]int    // positions of enqueues by message, made by made
+	modes   map[string]string // of queues, made by mode
+	touched map[string]bool   // messages that something became of, made by purgedBy
+	again   map[string]bool   // requests under which something was sent more than once, made by single
 }
 
 // event draws one of the events that fit, nil without any.
@@ -139,7 +140,7 @@ func (p *planter) made(id string) (int, *Effect) {
 		p.makes = map[string]int{}
 		for i := range p.h.Effects {
 			e := &p.h.Effects[i]
-			if _, ok := p.makes[e.Message]; !ok && (e.Op == Enqueue && e.Code == "" && !e.Duplicate || e.Op == Chain && e.Message != "") {
+			if _, ok := p.makes[e.Message]; !ok && (e.Op == Enqueue && e.Code == "" && !e.Duplicate || e.Op == Chain && e.Message != "" || e.Op == Fire && e.Message != "") {
 				p.makes[e.Message] = i
 			}
 		}
@@ -185,7 +186,8 @@ func granting(e *Effect) bool {
 }
 
 // plants are all kinds of lies.
-var plants = slices.Concat(messagePlants, leasePlants, endPlants, orderPlants, answerPlants, oncePlants, deadPlants, ratePlants, batchPlants)
+var plants = slices.Concat(messagePlants, leasePlants, endPlants, orderPlants, answerPlants, oncePlants, deadPlants, ratePlants, batchPlants,
+	movePlants, emptyPlants, keyRatePlants, buryPlants, editPlants, kvPlants, schedulePlants, cancelPlants)
 
 // clone copies a history as far as plants change it.
 func (h *History) clone() *History {

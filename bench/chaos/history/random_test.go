@@ -13,7 +13,7 @@ var storiesFlag = flag.Int("stories", 60, "how many stories TestRandomStories te
 
 // ramble lets random things happen on the queues, about so many.
 func (s *story) ramble(rng *rand.Rand, steps int) {
-	queues := []string{"u", "f", "k", "o", "p", "r"}
+	queues := []string{"u", "f", "k", "o", "p", "r", "g", "w", "z", "e"}
 	var tokens []string
 	token := func() string { // a recent one, be it good or not
 		if len(tokens) == 0 {
@@ -39,7 +39,9 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 	var requests, keyed []sent // recent ones; those with a dedup key
 	for n := range steps {
 		q := queues[rng.IntN(len(queues))]
-		switch p := rng.IntN(100); {
+		switch p := rng.IntN(115); {
+		case p >= 100:
+			s.meddle(rng, q, id(), messageOf(token()))
 		case p < 22:
 			one := sent{q, s.message(rng, q, fmt.Sprintf("%s %d", q, n)), s.request(), s.now}
 			s.send(q, one.m, one.r, true, true)
@@ -141,14 +143,77 @@ func (s *story) ramble(rng *rand.Rand, steps int) {
 	s.t.Error("the queues do not become empty")
 }
 
+// meddle moves, purges, deletes, edits and looks, at a message or at one that was leased.
+func (s *story) meddle(rng *rand.Rand, q, id, leased string) {
+	if leased != "" && (id == "" || rng.IntN(2) == 0) {
+		id = leased
+	}
+	key := func() []string { return []string{"k", fmt.Sprint(rng.IntN(4))} }
+	switch p := rng.IntN(15); {
+	case p < 5:
+		if id == "" {
+			return
+		}
+		op := fsm.Reschedule{When: fsm.AfterDelay, Time: rng.Int64N(500)}
+		switch rng.IntN(4) {
+		case 0:
+			op.MaxWaitMillis = 1 + rng.Int64N(1000)
+		case 1:
+			op = fsm.Reschedule{When: fsm.AtTime, Time: s.now + rng.Int64N(800) - 200}
+		case 2:
+			op = fsm.Reschedule{}
+		}
+		body := ""
+		if op.When == fsm.KeepTime || rng.IntN(3) == 0 {
+			body = fmt.Sprint("replaced at ", s.index)
+		}
+		s.move(id, op, body)
+	case p < 7:
+		s.purge(q)
+	case p < 8:
+		s.drop("e")
+		s.queue("e", fsm.OrderPerKey)
+	case p < 10:
+		if id == "" {
+			return
+		}
+		m := s.message(rng, "u", fmt.Sprint("edited at ", s.index))
+		m.HasDedup, m.Keys = false, nil
+		fields := fsm.EditFields(1) << rng.IntN(10)
+		if q == "f" || q == "k" || q == "e" || q == "p" {
+			fields &^= fsm.EditPriority
+		}
+		if fields &^= fsm.EditHeaders | fsm.EditKind | fsm.EditContentType; fields != 0 {
+			s.edit(q, id, fields, m)
+		}
+	case p < 12:
+		if id != "" {
+			s.requeue("z", id)
+		}
+	case p < 13:
+		if id != "" {
+			s.deleteDead("z", id)
+		}
+	case p < 14:
+		s.erase(key()...)
+	default:
+		s.look(key()...)
+	}
+}
+
 func (s *story) message(rng *rand.Rand, q, body string) fsm.Message {
 	m := text(body)
-	if q == "u" || q == "o" {
+	if q == "g" || q == "w" || q == "z" {
+		m.Priority = uint8(rng.IntN(10))
+		m.Key = []byte{'a' + byte(rng.IntN(3))}
+	} else if q == "u" || q == "o" {
 		m.Priority = uint8(rng.IntN(10))
 	} else if rng.IntN(3) > 0 {
 		m.Key = []byte{'a' + byte(rng.IntN(3))}
 	}
-	switch rng.IntN(8) {
+	switch rng.IntN(9) {
+	case 8:
+		m.Keys = [][]byte{fsm.AppendKVKey(nil, "k", fmt.Sprint(rng.IntN(4)))}
 	case 0:
 		m = dedup(fmt.Sprint("same ", rng.IntN(3)), fmt.Sprint("key ", rng.IntN(2)))
 	case 1:
@@ -180,6 +245,15 @@ func TestRandomStories(t *testing.T) {
 			s.queue("k", fsm.OrderPerKey)
 			s.onceQueue("o", fsm.OrderUnordered)
 			s.onceQueue("p", fsm.OrderPerKey)
+			s.buriedQueue("w", "z")
+			s.event(Event{Kind: Mark, Note: LogAlone, Queue: "e"})
+			s.queue("e", fsm.OrderPerKey)
+			s.keyRatedQueue("g", 1+rand.New(rand.NewPCG(seed+n, 3)).Int64N(20_000), int64(n%3))
+			s.looks = append(s.looks, func() {
+				for i := range 4 {
+					s.look("k", fmt.Sprint(i))
+				}
+			})
 			s.ratedQueue("r", 1+rand.New(rand.NewPCG(seed+n, 2)).Int64N(20_000), int64(n%4))
 			s.ramble(rand.New(rand.NewPCG(seed+n, 1)), 400)
 			h := s.history()

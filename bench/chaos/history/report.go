@@ -37,6 +37,7 @@ type Counts struct {
 	Redriven   int // died, and came back as another message
 	Deleted    int // died, and were deleted
 	Cancelled  int
+	Purged     int // while they waited, or with their queue
 }
 
 // ModeReport is what became of one ordering mode.
@@ -74,6 +75,19 @@ var (
 	RequiredRated   = []string{"rate used up"}
 	RequiredLetters = []string{"dead letter deleted", "dead letter requeued"}
 	RequiredBatches = []string{"batch called back"}
+	// Of queues whose tasks are moved while they wait.
+	RequiredMoves = []string{"body replaced", "moved from being ready", "moved from being scheduled", "move of what is out refused"}
+	// Of queues that are purged and deleted.
+	RequiredEmptied = []string{"waiting messages purged", "out at a purge", "queue deleted"}
+	// Of queues whose keys have rates.
+	RequiredKeyRates = []string{"rate of a key used up"}
+	// Of queues with a dead-letter queue.
+	RequiredBuried = []string{"dead letter moved", "moved dead letter closed", "moved dead letter requeued to where it died"}
+	// Of dead letters that are edited, and of those that leave something in the KV.
+	RequiredEdits = []string{"dead letter edited"}
+	RequiredKeys  = []string{"undelivered body kept under a key", "key of the KV read"}
+	// Of schedules.
+	RequiredSchedules = []string{"schedule fired", "schedule fired in another term than before", "schedule deleted"}
 )
 
 func newReport() *Report {
@@ -150,8 +164,8 @@ func (r *Report) WriteTo(w io.Writer) (int64, error) {
 		if name == "" {
 			name = "(no mode)"
 		}
-		fmt.Fprintf(&b, "%-10s enqueued %d (confirmed %d, refused %d, unknown %d of which absent %d), delivered %d; done %d, dead %d, redriven %d, deleted %d, cancelled %d\n",
-			name, m.Enqueued, m.Confirmed, m.Refused, m.Unknown, m.Absent, m.Delivered, m.Done, m.Dead, m.Redriven, m.Deleted, m.Cancelled)
+		fmt.Fprintf(&b, "%-10s enqueued %d (confirmed %d, refused %d, unknown %d of which absent %d), delivered %d; done %d, dead %d, redriven %d, deleted %d, cancelled %d, purged %d\n",
+			name, m.Enqueued, m.Confirmed, m.Refused, m.Unknown, m.Absent, m.Delivered, m.Done, m.Dead, m.Redriven, m.Deleted, m.Cancelled, m.Purged)
 		fmt.Fprintf(&b, "           lost %d, unexpected %d, duplicated %d, recovered %d, dropped on the way %d; violations %d",
 			m.Lost, m.Unexpected, m.Duplicated, m.Recovered, m.Dropped, m.Broken)
 		for _, g := range slices.Sorted(maps.Keys(m.By)) {

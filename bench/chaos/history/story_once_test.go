@@ -22,6 +22,12 @@ func (s *story) atMostOnce() {
 	if got := s.pull("o", 1, lost, true); len(got) != 0 {
 		s.t.Fatalf("a lost delivery came after all: %q", got)
 	}
+	twice := s.request() // of which the first answer was lost, and the message too
+	s.send("o", text("sent twice, and lost"), twice, true, false)
+	s.ack(s.take("o"), "")
+	s.pull("o", 1, s.request(), false)
+	s.send("o", text("sent twice, and lost"), twice, true, true)
+	s.enqueue("o", text("four"))
 	s.pass(1500) // no lease runs out
 	s.ack(s.take("o"), "")
 	s.read(Read, "o", both[1][:26])

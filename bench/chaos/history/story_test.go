@@ -21,10 +21,12 @@ type story struct {
 	number  uint64
 	session fsm.ID
 	ids     []string
+	term    uint64
+	looks   []func() // to be taken at the end
 }
 
 func tell(t *testing.T) *story {
-	s := &story{t: t, st: fsm.New(0), now: 1_000_000, index: 2}
+	s := &story{t: t, st: fsm.New(0), now: 1_000_000, index: 2, term: 1}
 	t.Cleanup(s.st.Close)
 	s.apply(&fsm.Bootstrap{Cluster: [16]byte{1}, Epoch: 1})
 	s.apply(&fsm.OpenSession{})
@@ -43,7 +45,7 @@ func (s *story) apply(ops ...fsm.Op) *fsm.Outcome {
 	if err := s.st.Apply(s.index, b, &s.fx); err != nil {
 		s.t.Fatal(err)
 	}
-	s.entries = append(s.entries, LogEntry{Index: s.index, Term: 1, Data: b})
+	s.entries = append(s.entries, LogEntry{Index: s.index, Term: s.term, Data: b})
 	if len(s.fx.Outcomes) == 0 {
 		return nil
 	}
@@ -250,14 +252,10 @@ func (s *story) push(queue, id, result string) {
 	s.ret(call, Push, Event{Message: id, Duplicate: o.Duplicate}, o)
 }
 
-var reasons = map[fsm.DeadReason]string{
-	fsm.ReasonMaxAttempts: "max_attempts", fsm.ReasonPermanent: "permanent", fsm.ReasonExpired: "expired",
-}
-
 // read reads a task's end, or where it stands.
 func (s *story) read(op Op, queue, id string) {
 	call := s.call(Event{Op: op, Queue: queue, Message: id})
-	e := Event{Message: id}
+	e := Event{Message: id, Queue: queue}
 	var in fsm.Info
 	var o *fsm.Outcome
 	if !s.st.Task(queue, []byte(id), &in) {
@@ -271,7 +269,8 @@ func (s *story) read(op Op, queue, id string) {
 				e.Result = Sum(r.Output)
 			}
 		case fsm.StateDead:
-			e.Status, e.Reason, e.Attempt, e.Note = wasDead, reasons[in.Reason], int(in.Attempts), string(in.Error)
+			e.Status, e.Reason, e.Attempt, e.Note = wasDead, causes[in.Reason], int(in.Attempts), string(in.Error)
+			e.Queue, e.Origin = in.Queue, in.Origin
 		case fsm.StateCancelled:
 			e.Status = wasCancelled
 		}
@@ -287,6 +286,9 @@ func (s *story) history() *History {
 	s.mark(Drained)
 	for _, id := range s.ids {
 		s.read(Final, "", id)
+	}
+	for _, look := range s.looks {
+		look()
 	}
 	fx, _, err := Replay(s.entries)
 	if err != nil {
@@ -399,6 +401,8 @@ func wholeStory(t *testing.T) *History {
 	s.cancel("u", out)
 	s.ack(tok, "nobody wants it")
 
+	s.schedules()
+
 	// Ordered queues: the head keeps its place.
 	for _, q := range []string{"f", "k"} {
 		a, b, c := text(q+" a"), text(q+" b"), text(q+" c")
@@ -424,6 +428,12 @@ func wholeStory(t *testing.T) *History {
 	s.deadLetters()
 	s.rates()
 	s.batches()
+	s.moves()
+	s.emptied()
+	s.keyRates()
+	s.buried()
+	s.edits()
+	s.kvKeys()
 	s.enqueue("u", text("first of a chain"))
 	tok = s.take("u")
 	s.ackThen(tok, "first done", "u", "second of a chain")

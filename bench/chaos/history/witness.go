@@ -118,6 +118,8 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 	digests = map[uint64][32]byte{}
 	var fx fsm.Effects
 	batches := map[fsm.ID]bool{} // that have not called back
+	keys := st.KVPosition()
+	dead := letters{map[string]int64{}, map[fsm.ID]bool{}}
 	t, shift := int64(0), int64(0)
 	for i := range entries {
 		le := &entries[i]
@@ -131,9 +133,10 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 		now := max(t, e.Now)
 		shift += min(max(e.Shift, 0), now-t)
 		t = now
-		effects = append(effects, Effect{Op: Entry, Index: le.Index, Time: t, Shift: shift})
+		effects = append(effects, Effect{Op: Entry, Index: le.Index, Time: t, Shift: shift, Term: le.Term})
 		made := made{st: st, index: le.Index}
 		effects = made.callbacks(effects, batches)
+		effects = made.buried(effects, fx.Tasks, &dead)
 		for _, end := range fx.Ended {
 			if end.Expired {
 				effects = append(effects, Effect{Op: Expire, Index: le.Index, Token: end.Token.String()})
@@ -143,15 +146,37 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 		for j, op := range e.Ops {
 			end := fx.OpEnd[j]
 			out := fx.Outcomes[from:end]
+			before := len(effects)
 			effects = appendOp(effects, le.Index, op, out, fx.Leases)
+			for k := before; k < len(effects); k++ {
+				if e := &effects[k]; e.Op == Plan && e.Code == "" {
+					in, _ := st.Schedule([]byte(e.Name))
+					e.Generation = in.Generation
+				}
+			}
 			if ack, ok := op.(*fsm.Ack); ok && out[0].Code == fsm.OK {
-				effects = made.chain(effects, ack)
+				effects = made.chain(effects, ack, e.Ops[j+1:])
 			}
 			made.note(out, fx.Leases)
+			switch op := op.(type) {
+			case *fsm.CreateQueue:
+				if op.Options.DeadLetterQueue != "" {
+					dead.moved[op.Options.DeadLetterQueue] += 0
+				}
+			case *fsm.DeadRequeue, *fsm.DeadEdit:
+				for k := range out {
+					if out[k].Code == fsm.OK {
+						dead.from[out[k].ID] = true
+					}
+				}
+			}
 			if _, ok := op.(*fsm.BatchCreate); ok && out[0].Code == fsm.OK {
 				batches[out[0].ID] = true
 			}
 			from = end
+		}
+		if effects, keys, err = made.keys(effects, keys); err != nil {
+			return nil, nil, err
 		}
 		for _, end := range fx.Tasks {
 			if !end.Message.IsZero() {
@@ -212,9 +237,13 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		e.Options = &Options{
 			Mode: modes[options.Ordering], Lease: options.LeaseMillis, Window: options.DedupWindowMillis, Retry: options.Retry,
 			Once: options.Delivery == fsm.DeliverAtMostOnce, Rate: options.RateMilli, Burst: options.Burst,
+			KeyRate: options.RatePerKeyMilli, KeyBurst: options.BurstPerKey, Dead: options.DeadLetterQueue,
 		}
 		if options.RateMilli != 0 && options.Burst == 0 { // a second's worth
 			e.Options.Burst = max(1, options.RateMilli/1000)
+		}
+		if options.RatePerKeyMilli != 0 && options.BurstPerKey == 0 {
+			e.Options.KeyBurst = max(1, options.RatePerKeyMilli/1000)
 		}
 	case *fsm.Enqueue:
 		for i := range op.Messages {
@@ -269,7 +298,9 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		request(op.Request)
 		e.Op, e.Queue, e.Count = Purge, string(op.Queue), o.Count
 	default:
-		e.Op, e.Note = Other, fmt.Sprintf("%T", op)
+		if !appendChange(&e, op, &o, request) {
+			e.Op, e.Note = Other, fmt.Sprintf("%T", op)
+		}
 	}
 	return append(to, e)
 }
@@ -292,7 +323,8 @@ func appendLetters(to []Effect, e Effect, kind Op, r fsm.Request, queue []byte, 
 // strange names options that are not judged, "" where all that is set is.
 func strange(o *fsm.QueueOptions) string {
 	plain := fsm.QueueOptions{
-		Ordering: o.Ordering, Delivery: o.Delivery, RateMilli: o.RateMilli, Burst: o.Burst, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
+		Ordering: o.Ordering, Delivery: o.Delivery, RateMilli: o.RateMilli, Burst: o.Burst,
+		RatePerKeyMilli: o.RatePerKeyMilli, BurstPerKey: o.BurstPerKey, DeadLetterQueue: o.DeadLetterQueue, LeaseMillis: o.LeaseMillis, Retry: o.Retry, DedupWindowMillis: o.DedupWindowMillis,
 		// What these limit is never reached, or the refusal is taken as it is.
 		MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis, DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes,
@@ -301,87 +333,12 @@ func strange(o *fsm.QueueOptions) string {
 	if reflect.DeepEqual(&plain, o) {
 		return ""
 	}
-	return "options beyond ordering, delivery, rate, lease, retry, dedup, depth and bytes"
-}
-
-// made follows the ids that an entry gives out, which are numbered from 0: an ack's outcome does not tell those of the
-// messages that it enqueued.
-type made struct {
-	st    *fsm.State
-	index uint64
-	next  uint32
-	fired []uint32 // offsets of callbacks, rising
-}
-
-// callbacks tells which batches called back in the entry.
-func (d *made) callbacks(to []Effect, batches map[fsm.ID]bool) []Effect {
-	type called struct {
-		batch fsm.BatchInfo
-		e     Effect
-	}
-	var all []called
-	for id := range batches {
-		var b fsm.BatchInfo
-		if !d.st.Batch(id, &b) || b.Callback.IsZero() {
-			continue
-		}
-		delete(batches, id)
-		e := Effect{
-			Op: Callback, Index: d.index, Batch: id.String(), Message: b.Callback.String(),
-			Note: fmt.Sprintf("%d members: %d succeeded, %d dead, %d cancelled", b.Added, b.Succeeded, b.Dead, b.Cancelled),
-		}
-		var in fsm.Info
-		if d.st.Task("", []byte(e.Message), &in) && in.State != fsm.StateDone {
-			e.Queue, e.Body = in.Queue, Sum(in.Body)
-		}
-		all = append(all, called{b, e})
-	}
-	slices.SortFunc(all, func(a, b called) int { return a.batch.Callback.Compare(b.batch.Callback) })
-	for _, c := range all {
-		to = append(to, c.e)
-		d.fired = append(d.fired, c.batch.Callback.Offset())
-	}
-	return to
-}
-
-// note takes account of an operation.
-func (d *made) note(out []fsm.Outcome, leases []fsm.Leased) {
-	for i := range out {
-		o := &out[i]
-		if o.ID.Index() == d.index {
-			d.next = max(d.next, o.ID.Offset()+1)
-		}
-		for _, l := range leases[o.LeaseFrom : o.LeaseFrom+o.LeaseCount] {
-			if l.Token.Lease.Index() == d.index {
-				d.next = max(d.next, l.Token.Lease.Offset()+1)
-			}
-		}
-	}
-}
-
-// chain looks up what an ack has enqueued. Nobody can have done anything to it yet.
-func (d *made) chain(to []Effect, ack *fsm.Ack) []Effect {
-	for i := range ack.Then {
-		th := &ack.Then[i]
-		e := describe(d.index, string(th.Queue), &th.Message)
-		e.Op, e.Token = Chain, ack.Token.String()
-		for slices.Contains(d.fired, d.next) {
-			d.next++
-		}
-		id := fsm.MakeID(d.st.Epoch(), 0, d.index, d.next)
-		var in fsm.Info
-		if d.st.Task("", []byte(id.String()), &in) && in.Queue == e.Queue && Sum(in.Body) == e.Body {
-			e.Message = id.String()
-			d.next++
-		}
-		to = append(to, e)
-	}
-	return to
+	return "options beyond ordering, delivery, rates, lease, retry, dedup, dead-letter queue, depth and bytes"
 }
 
 func enqueued(index uint64, op *fsm.Enqueue, i int, o *fsm.Outcome) Effect {
 	e := describe(index, string(op.Queue), &op.Messages[i])
-	e.Op, e.Code, e.Duplicate = Enqueue, codeName(o.Code), o.Duplicate
+	e.Op, e.Code, e.Duplicate, e.Auto = Enqueue, codeName(o.Code), o.Duplicate, op.AutoCreate
 	if !op.Request.Session.IsZero() {
 		e.Session, e.Number = op.Request.Session.String(), op.Request.Number+uint64(i)
 	}
@@ -409,8 +366,11 @@ func describe(index uint64, queue string, m *fsm.Message) Effect {
 	if !m.Batch.IsZero() {
 		e.Batch = m.Batch.String()
 	}
-	if len(m.TaskID) > 0 || len(m.Keys) > 0 {
-		e.Note = "task id or keys"
+	for _, k := range m.Keys {
+		e.Keys = append(e.Keys, KeyName(fsm.KVKeyParts(k)))
+	}
+	if len(m.TaskID) > 0 {
+		e.Note = "task id"
 	}
 	return e
 }

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/bench/chaos/history"
@@ -16,6 +17,13 @@ const (
 	ratedMode    = "rated"
 	redrivenMode = "redriven"
 	batchedMode  = "batched"
+
+	movedMode     = "rescheduled"
+	emptiedMode   = "emptied"
+	keyRatedMode  = "key_rated"
+	buriedMode    = "dead_letter_queue"
+	lettersMode   = "letters" // the dead-letter queue of the one before; it comes with it
+	scheduledMode = "scheduled"
 )
 
 // options are those of a workload's queue.
@@ -28,9 +36,13 @@ func (w *load) options() client.QueueOptions {
 		o.Delivery = "at_most_once"
 	case ratedMode: // what the producers send is about as much
 		o.Rate, o.Burst = 60, 6
-	case batchedMode:
-	case redrivenMode:
+	case batchedMode, movedMode, emptiedMode, scheduledMode:
+	case redrivenMode, lettersMode:
 		o.Retry.MaxAttempts = 2
+	case keyRatedMode:
+		o.RatePerKey, o.BurstPerKey = 4, 3
+	case buriedMode:
+		o.Retry.MaxAttempts, o.DeadLetterQueue = 2, w.deadLetterQueue()
 	default:
 		o.Ordering = w.kind
 	}
@@ -45,9 +57,19 @@ func (w *load) required() []string {
 	case ratedMode:
 		return history.RequiredRated
 	case redrivenMode:
-		return history.RequiredLetters
+		return slices.Concat(history.RequiredLetters, history.RequiredEdits, history.RequiredKeys)
 	case batchedMode:
 		return history.RequiredBatches
+	case movedMode:
+		return history.RequiredMoves
+	case emptiedMode:
+		return history.RequiredEmptied
+	case keyRatedMode:
+		return history.RequiredKeyRates
+	case buriedMode:
+		return history.RequiredBuried
+	case scheduledMode:
+		return history.RequiredSchedules
 	}
 	return nil
 }
@@ -84,16 +106,23 @@ func (w *load) bury(ctx context.Context, every time.Duration) {
 		}
 		id := got.Tasks[l.rng.IntN(len(got.Tasks))].ID
 		switch p := l.rng.IntN(100); {
-		case p < 45:
+		case p < 20:
 			w.requeue(call, l, id, 1)
-		case p < 60: // the same request again
+		case p < 40:
+			w.edit(call, l, id)
+		case p < 55 && w.kind == redrivenMode:
+			key := kvKey(l.rng.IntN(kvKeys))
+			if w.look(call, l, key); p < 48 {
+				w.erase(call, l, key)
+			}
+		case p < 65: // the same request again
 			w.requeue(call, l, id, 2)
 		case p < 75: // by another request
 			w.requeue(call, l, id, 1)
 			w.requeue(call, l, id, 1)
 		case p < 80 && last != "": // what came back, or was deleted, before
 			w.requeue(call, l, last, 1)
-		case p < 95:
+		case p < 95 || w.kind == lettersMode:
 			w.remove(call, l, wire.TypeDeadDelete, history.Delete, id)
 		default:
 			w.remove(call, l, wire.TypeDeadPurge, history.Purge, "")

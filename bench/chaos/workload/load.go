@@ -120,6 +120,14 @@ func (w *load) message(rng *rand.Rand, text string) wire.Message {
 	if w.mode != "unordered" && rng.IntN(5) > 0 {
 		m.Key = []byte(fmt.Sprintf("key %d", rng.IntN(6)))
 	}
+	switch {
+	case w.kind == keyRatedMode && rng.IntN(6) > 0:
+		m.Key = fmt.Appendf(nil, "key %d", rng.IntN(6))
+	case w.kind == movedMode && rng.IntN(3) == 0:
+		m.DelayMillis = 1 + rng.Int64N(1200)
+	case w.kind == redrivenMode && rng.IntN(3) == 0:
+		m.KeysIfUndelivered = [][]string{kvKey(rng.IntN(kvKeys))}
+	}
 	switch p := rng.IntN(100); {
 	case p < 20: // few keys, so that they come again within the window and after it
 		n := rng.IntN(8)
@@ -211,7 +219,7 @@ func (w *load) pull(ctx context.Context) {
 			w.met(d.ID)
 			l.rec.Add(history.Event{
 				Kind: history.Deliver, Call: ev.Call, Worker: l.worker, Op: history.Lease, Queue: w.queue,
-				Message: d.ID, Token: d.Token, Attempt: int(d.Attempt), Body: history.Sum(d.Body),
+				Message: d.ID, Token: d.Token, Attempt: int(d.Attempt), Body: history.Sum(d.Body), Firing: firing(d.TaskID),
 			})
 		}
 		l.ended(ev, a)
@@ -233,7 +241,7 @@ func (w *load) handle(ctx context.Context, l *link, token string) {
 		p = 99
 	}
 	soon := time.Duration(l.rng.Int64N(int64(workRetry / 2)))
-	if w.kind == redrivenMode && p > 70 && p < 90 { // more to be buried
+	if (w.kind == redrivenMode || w.kind == buriedMode) && p > 70 && p < 90 { // more to be buried
 		w.nack(ctx, l, token, p < 80)
 		return
 	}
@@ -380,7 +388,7 @@ func (w *load) meddle(ctx context.Context, every time.Duration) {
 			w.status(call, l, id, history.Read)
 		case p < 80:
 			w.result(call, l, id)
-		case w.kind == redrivenMode: // whose ids come to name other messages
+		case w.renames():
 		case p < 90:
 			w.cancel(call, l, id)
 		default:
@@ -405,6 +413,7 @@ func (w *load) status(ctx context.Context, l *link, id string, op history.Op) an
 		case "succeeded", "dead", "cancelled":
 			ev.Status = got.Task.Status
 		}
+		ev.Queue, ev.Origin = got.Task.Queue, got.Task.Origin
 		ev.Reason, ev.Attempt, ev.Note = got.Task.Reason, int(got.Task.Attempts), got.Task.Error
 	}
 	l.ended(ev, a)
@@ -481,7 +490,7 @@ func (w *load) subscribed(ctx context.Context, cl *client.Client) error {
 		w.met(d.ID)
 		w.rec.Add(history.Event{
 			Kind: history.Deliver, Worker: n, Op: history.Lease, Queue: w.queue,
-			Message: d.ID, Token: d.Token, Attempt: d.Attempt, Body: history.Sum(d.Body),
+			Message: d.ID, Token: d.Token, Attempt: d.Attempt, Body: history.Sum(d.Body), Firing: firing(d.TaskID),
 		})
 		select { // never full: the window is as large, but for leases that were lost
 		case got <- d:

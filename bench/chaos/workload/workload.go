@@ -30,12 +30,15 @@ import (
 // Modes are what queues can be about: an ordering mode, or something else.
 var Modes = []string{"unordered", "fifo", "per_key", onceMode, ratedMode, redrivenMode, batchedMode}
 
+// Changes are what else they can be about: that what waits is changed, goes, or comes by itself.
+var Changes = []string{movedMode, emptiedMode, keyRatedMode, buriedMode, scheduledMode}
+
 // Config says who does what where.
 type Config struct {
 	Addrs []string          // of the nodes, for clients
 	Rec   *history.Recorder // open until after ReadAll
 	Seed  uint64
-	Modes []string // a queue each; nil: all
+	Modes []string // a queue each, of Modes and Changes; nil: all of Modes
 	Busy  int      // how many times as many clients work on the queues that gain by it; 0: 1
 
 	Every              time.Duration // between two requests of a producer, twice that in a fifo queue; 0: as the mode needs it
@@ -66,8 +69,8 @@ func New(cfg Config) (*Workload, error) {
 	rng := rand.New(rand.NewPCG(cfg.Seed, 2))
 	w := &Workload{cfg: cfg}
 	for i, mode := range cfg.Modes {
-		if !slices.Contains(Modes, mode) {
-			return nil, fmt.Errorf("a queue cannot be about %q, want one of %v", mode, Modes)
+		if all := slices.Concat(Modes, Changes); !slices.Contains(all, mode) {
+			return nil, fmt.Errorf("a queue cannot be about %q, want one of %v", mode, all)
 		}
 		l := &load{
 			queue: "h-" + mode, kind: mode, mode: mode, addrs: cfg.Addrs, rec: cfg.Rec, seed: rng.Uint64(), ids: map[string]bool{},
@@ -78,6 +81,11 @@ func New(cfg Config) (*Workload, error) {
 			l.every = 400 * time.Millisecond
 		case onceMode, ratedMode, redrivenMode, batchedMode:
 			l.mode, l.every = "unordered", 120*time.Millisecond
+		case movedMode, emptiedMode, keyRatedMode, buriedMode, scheduledMode:
+			l.mode, l.every, l.producers, l.pullers = "unordered", 160*time.Millisecond, 2, 3
+		}
+		if mode == movedMode {
+			l.pullers = 1
 		}
 		l.dial = cfg.Dial
 		if cfg.Every > 0 {
@@ -90,6 +98,12 @@ func New(cfg Config) (*Workload, error) {
 			l.producers, l.pullers = l.producers*max(cfg.Busy, 1), l.pullers*max(cfg.Busy, 1)
 		}
 		w.loads = append(w.loads, l)
+		if mode == buriedMode {
+			w.loads = append(w.loads, &load{
+				queue: l.deadLetterQueue(), kind: lettersMode, mode: "unordered", addrs: l.addrs, rec: l.rec, seed: rng.Uint64(), ids: map[string]bool{},
+				people: l.people, gate: l.gate, dial: l.dial, every: l.every, pullers: 2,
+			})
+		}
 	}
 	return w, nil
 }
@@ -99,6 +113,9 @@ func (w *Workload) Begin(ctx context.Context, cl *client.Client) error {
 	for _, l := range w.loads {
 		if l.kind == onceMode {
 			w.cfg.Rec.Add(history.Event{Kind: history.Mark, Note: history.AtMostOnce, Queue: l.queue})
+		}
+		if l.kind == emptiedMode || l.kind == buriedMode || l.kind == lettersMode {
+			w.cfg.Rec.Add(history.Event{Kind: history.Mark, Note: history.LogAlone, Queue: l.queue})
 		}
 		if err := cl.CreateQueue(ctx, l.queue, l.options()); err != nil {
 			return fmt.Errorf("make queue %s: %w", l.queue, err)
@@ -126,8 +143,14 @@ func (w *Workload) Begin(ctx context.Context, cl *client.Client) error {
 		}
 		w.producers.Go(func() { l.meddle(pctx, 2*l.every) })
 		switch l.kind {
-		case redrivenMode:
+		case redrivenMode, lettersMode:
 			w.producers.Go(func() { l.bury(pctx, l.every) })
+		case movedMode:
+			w.producers.Go(func() { l.move(pctx, l.every) })
+		case emptiedMode:
+			w.producers.Go(func() { l.empty(pctx, 4*l.every) })
+		case scheduledMode:
+			w.producers.Go(func() { l.plan(pctx, 12*l.every) })
 		case batchedMode:
 			w.producers.Go(func() { l.gather(pctx, l.every) })
 		}
@@ -135,8 +158,11 @@ func (w *Workload) Begin(ctx context.Context, cl *client.Client) error {
 			w.workers.Go(func() { l.pull(wctx) })
 		}
 		work := l.subscribed
-		if l.kind == onceMode { // there is no lease for it to end
+		switch l.kind {
+		case onceMode: // there is no lease for it to end
 			work = l.consumed
+		case emptiedMode, movedMode: // a subscription ends with its queue; what waits is to wait a little
+			work = func(context.Context, *client.Client) error { return nil }
 		}
 		w.workers.Go(func() {
 			defer shut(sdks[i])
@@ -189,8 +215,13 @@ func (w *Workload) Heal() {
 	}
 }
 
-// Drain waits until nothing is ready, out or waiting in any queue; its error says in which there is something when ctx ends.
+// Drain ends what makes messages by itself, and waits until nothing is ready, out or waiting in any queue; its error says in which there is something when ctx ends.
 func (w *Workload) Drain(ctx context.Context, cl *client.Client) error {
+	for _, l := range w.loads {
+		if l.kind == scheduledMode {
+			l.unplan(ctx)
+		}
+	}
 	for _, l := range w.loads {
 		for {
 			q, err := cl.Queue(ctx, l.queue)
@@ -253,6 +284,13 @@ func (w *load) readAll(ctx context.Context) {
 	}
 	close(ids)
 	wg.Wait()
+	if w.kind == redrivenMode {
+		l := w.link()
+		defer l.drop()
+		for n := range kvKeys {
+			w.look(ctx, l, kvKey(n))
+		}
+	}
 }
 
 // gate is what workers stand still at. The zero value is open.
