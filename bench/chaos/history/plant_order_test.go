@@ -107,7 +107,8 @@ var orderPlants = []plant{
 			}
 			n := &p.h.Effects[i+1]
 			_, made := p.made(e.Message)
-			return granting(n) && n.Queue == e.Queue && p.mode(e.Queue) == "unordered" && made.Priority < 9
+			_, next := p.made(n.Message) // a firing has its schedule's priority, and what came back another one
+			return granting(n) && n.Queue == e.Queue && p.mode(e.Queue) == "unordered" && made.Priority < 9 && next.Op == Enqueue
 		})
 		if at < 0 {
 			return false
@@ -152,8 +153,8 @@ var orderPlants = []plant{
 	}},
 	{"a message goes out more often than it may", []string{"G10", "G6", "G3"}, func(p *planter) bool {
 		at := p.effect(func(_ int, e *Effect) bool {
-			made, _ := p.made(e.Message)
-			return granting(e) && e.Attempt > 1 && made >= 0
+			_, made := p.made(e.Message)
+			return granting(e) && e.Attempt > 1 && made.Op == Enqueue // a firing has its schedule's policy
 		})
 		if at < 0 {
 			return false
