@@ -6,11 +6,17 @@ DIR  ?= .
 FOR  ?= 60s
 SIZE ?= 256
 REPEAT ?= 5
+SEEDS  ?= 20000
+WASM   ?= 200
+NATIVE ?= 500
+BACKLOG ?= 200000
+FAULTS ?= 4
+DRAW   ?= 20
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build bin/demo demo cluster test crash lint fmt bench profile fuzz mutants setup peers
+.PHONY: help build bin/demo demo cluster test verify coverage model fuzz sim chaos crash soak mutants cases lint fmt bench profile setup peers
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -35,15 +41,47 @@ test: setup lint build ## every test that CI runs, race detector on
 	@go vet -tags chaos ./...
 	@go vet -tags profile ./cmd/quorate
 	go test -race -timeout 25m ./...
+	go test ./bench/sim/wasm
 	go test -race -tags chaos -run 'Seam' ./cluster ./cmd/quorate
 	go test -race -tags profile -run 'ProfileHandler' ./cmd/quorate
 	cd bench/peers && go test -race ./...
+
+verify: ## the whole programme, layer after layer, about 80 minutes: the end of bin/verify.log says which failed
+	@scripts/verify
+
+coverage: ## the share of statements of fsm and wire that their tests reach; less than 95 % fails
+	@scripts/coverage 95 ./fsm ./wire
+
+model: ## random logs through the state machine and its model: SEEDS= of 200 operations
+	go test ./fsm/fsmtest -timeout 60m -run 'TestModel$$' -seeds $(SEEDS) -ops 200
+
+fuzz: ## each fuzz target for FOR=
+	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+		echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FOR) -parallel 2 $$p; done; done
+
+sim: FOR := 10m
+sim: ## clusters on made-up time, networks and disks: WASM= seeds of FOR= fake time, NATIVE= with the race detector
+	@go run ./bench/sim/run -wasm $(WASM) -for $(FOR) -native $(NATIVE) $(if $(WITHIN),-within $(WITHIN)) $(if $(SEED),-seed $(SEED))
+
+chaos: FOR := 90s
+chaos: setup ## real processes under every kind of fault: FOR= each kind, KINDS=, SEED=; a page in bin/chaos
+	@go run ./bench/chaos/run -for $(FOR) -commit $(VERSION) $(if $(KINDS),-kinds $(KINDS)) $(if $(SEED),-seed $(SEED)) $(if $(LEDGER),-ledger $(LEDGER))
 
 crash: setup ## power cuts, failing disks and damaged files, the long form (about 9 minutes): nodes on disks that forget what was not synced
 	@mkdir -p bin; rm -f bin/crash.txt
 	go test ./cluster/store -timeout 10m -run PowerCuts -power-cuts 160
 	go test ./bench/chaos -timeout 30m -run "PowerCut|FailingDisk|StalledDisk|DamageAtRest" -cuts 75 -single-cuts 250 -sweep 25 -fail 5 -damages 150 -ext4 25 -together 4 -report $(CURDIR)/bin/crash.txt
 	@cat bin/crash.txt
+
+soak: FOR := 3m
+soak: ## the same load for FOR=, with faults and a backlog of BACKLOG= that comes and goes: nothing is lost, nothing grows
+	go test ./bench/chaos -timeout 0 -v -run 'TestSoak$$' -soak-for $(FOR) -soak-backlog $(BACKLOG) -soak-faults $(FAULTS)
+
+mutants: ## planted bugs, and which layer of the tests catches each: MUTANT= its number, LAYER= model, unit, simulation, disk, nodes or process
+	@go run ./bench/mutants $(if $(MUTANT),-mutant $(MUTANT)) $(if $(LAYER),-layer $(LAYER))
+
+cases: ## DRAW= cases from the field by SEED=; all of them: go run ./bench/cases
+	@go run ./bench/cases -run $(DRAW) $(if $(SEED),-seed $(SEED))
 
 lint: setup ## gofmt, go vet, golangci-lint with the repository's settings
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { echo "not gofmt'd (make fmt):"; gofmt -l $$(git ls-files '*.go'); exit 1; }
@@ -67,10 +105,3 @@ profile: W ?= W3
 profile: ## where the time of a message goes: CPU, allocation, block and mutex profiles and traces of three nodes under W=, into bin/profile; a page in bench/
 	@CGO_ENABLED=0 go build -trimpath -tags profile -ldflags "-X main.version=$(VERSION)" -o bin/quorate-profile ./cmd/quorate
 	@go run ./bench/profile -w $(W) -size $(SIZE) -for $(FOR) -commit $(VERSION)
-
-mutants: ## planted bugs, and which layer of the tests catches each: MUTANT= its number, LAYER= model, unit, simulation, disk, nodes or process
-	@go run ./bench/mutants $(if $(MUTANT),-mutant $(MUTANT)) $(if $(LAYER),-layer $(LAYER))
-
-fuzz: ## each fuzz target for FOR=
-	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-		echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FOR) -parallel 2 $$p; done; done
