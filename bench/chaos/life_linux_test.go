@@ -114,11 +114,12 @@ func (v *life) until(t *testing.T, struck <-chan struct{}, f func(ctx context.Co
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	ended := v.ended // it may be started again when this is over
 	go func() {
 		defer cancel()
 		select {
 		case <-struck:
-		case <-v.ended:
+		case <-ended:
 		case <-ctx.Done():
 		}
 	}()
