@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/client"
 )
 
-var damagesFlag = flag.Int("damages", 6, "how many files TestDamageAtRest damages, with each log store; 160 are about all sorts in all ways")
+var damagesFlag = flag.Int("damages", 3, "how many files TestDamageAtRest damages, with each log store; 160 are about all sorts in all ways")
 
 // pristine is a cluster of three whose nodes were killed, with copies of their data directories at several ages. Each damage begins with it.
 type pristine struct {

@@ -19,7 +19,7 @@ import (
 	"github.com/quorate/quorate/fsm/mutant"
 )
 
-var ext4Flag = flag.Int("ext4", 2, "how many power cuts TestPowerCutsOfExt4 makes of a real file system, with each log store")
+var ext4Flag = flag.Int("ext4", 1, "how many power cuts TestPowerCutsOfExt4 makes of a real file system, with each log store")
 
 // shutdown is FS_IOC_SHUTDOWN: from now on nothing of a file system reaches its disk; with noLogFlush not even the journal that it has in
 // memory.

@@ -21,7 +21,7 @@ import (
 
 var (
 	cutsFlag   = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes, with each log store")
-	singleFlag = flag.Int("single-cuts", 6, "how many power cuts TestPowerCuts makes of one node, with each log store")
+	singleFlag = flag.Int("single-cuts", 4, "how many power cuts TestPowerCuts makes of one node, with each log store")
 )
 
 // cutsOfARun is how many power cuts the same nodes live through: a run's ledger is read whole in the end.
