@@ -15,17 +15,27 @@ func defaults() Options {
 	}
 }
 
-// empty judges a purge: what waits is gone at once, what is out stays.
-func (j *judge) empty(e *Effect) {
+// queueOf is the queue that an operation on a queue as a whole takes effect on, nil where it has none: a repeat, a refusal, or what is
+// blamed for being neither.
+func (j *judge) queueOf(e *Effect) *queue {
 	if j.repeated(e) {
-		return
+		return nil
 	}
 	q := j.queues[e.Queue]
 	if q == nil {
 		j.verdict("G14", nil, e, "not_found", "there is no queue "+e.Queue)
-		return
+		return nil
 	}
 	if !j.verdict("G14", nil, e, "", "the queue is there") {
+		return nil
+	}
+	return q
+}
+
+// empty judges a purge: what waits is gone at once, what is out stays.
+func (j *judge) empty(e *Effect) {
+	q := j.queueOf(e)
+	if q == nil {
 		return
 	}
 	n := int64(0)
@@ -47,15 +57,8 @@ func (j *judge) empty(e *Effect) {
 
 // drop judges the deletion of a queue: all that was of it is gone at once.
 func (j *judge) drop(e *Effect) {
-	if j.repeated(e) {
-		return
-	}
-	q := j.queues[e.Queue]
+	q := j.queueOf(e)
 	if q == nil {
-		j.verdict("G14", nil, e, "not_found", "there is no queue "+e.Queue)
-		return
-	}
-	if !j.verdict("G14", nil, e, "", "the queue is there") {
 		return
 	}
 	n, out := int64(len(q.live)+len(q.dead)), int64(0)
