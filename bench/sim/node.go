@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -255,16 +254,20 @@ type stable struct {
 }
 
 func (s stable) Set(key, val []byte) error {
-	s.p.setting <- struct{}{}
-	defer func() { <-s.p.setting }()
-	if err := s.Stable.Set(key, val); err != nil && !s.p.dead.Load() {
-		return err
-	}
-	return nil
+	return s.set(func() error { return s.Stable.Set(key, val) })
 }
 
 func (s stable) SetUint64(key []byte, v uint64) error {
-	return s.Set(key, binary.BigEndian.AppendUint64(nil, v))
+	return s.set(func() error { return s.Stable.SetUint64(key, v) })
+}
+
+func (s stable) set(f func() error) error {
+	s.p.setting <- struct{}{}
+	defer func() { <-s.p.setting }()
+	if err := f(); err != nil && !s.p.dead.Load() {
+		return err
+	}
+	return nil
 }
 
 // hosted is what the doors want of a node: this process, and the machine it is on. There is no gossip: members are those of the plan.

@@ -54,8 +54,8 @@ func (h *Halt) Err() error {
 	return h.err
 }
 
-// Release lets go of the calls that a failure has stopped; they return ErrReleased. For the owner alone, when the node is
-// being taken down and nobody listens to its answers any more.
+// Release lets go of the calls that a failure has stopped; they return ErrReleased, but for the two over whose errors raft panics
+// (Log.GetLog, Stable.SetUint64). For the owner alone, when the node is being taken down and nobody listens to its answers any more.
 func (h *Halt) Release() { h.once.Do(func() { close(h.released) }) }
 
 // trip records err and holds the caller until Release.
@@ -90,6 +90,15 @@ func (h *Halt) hold() error {
 		return h.trip(nil)
 	default:
 		return nil
+	}
+}
+
+// wait is hold for a call that has no error to give: it goes on after Release.
+func (h *Halt) wait() {
+	select {
+	case <-h.tripped:
+		<-h.released
+	default:
 	}
 }
 

@@ -131,14 +131,13 @@ func (s *Log) LastIndex() (i uint64, err error) {
 }
 
 // GetLog implements raft.LogStore. An entry that is missing between the newest snapshot and the log's end is damage, not
-// raft.ErrLogNotFound.
+// raft.ErrLogNotFound. After Release it reads: raft, which applies what it has learned to be committed until it is told to stop,
+// would end the process with a panic over an error, and a read promises nothing.
 func (s *Log) GetLog(index uint64, out *raft.Log) error {
-	err := s.do(func() error { return s.inner.GetLog(index, out) })
+	s.halt.wait()
+	err := guard(s.file, func() error { return s.inner.GetLog(index, out) })
 	if errors.Is(err, raft.ErrLogNotFound) {
 		return s.missing(index, out)
-	}
-	if errors.Is(err, ErrReleased) {
-		return err
 	}
 	if err != nil {
 		return s.fail("", &DamageError{File: s.fileOf(index), Index: index, What: "entry cannot be read", Err: err})

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,8 +29,14 @@ func entry(i, term uint64, data string) *raft.Log {
 	return &raft.Log{Index: i, Term: term, Type: raft.LogCommand, Data: []byte(data)}
 }
 
-// stops runs f, which must trip the halt and not return before Release.
+// stops runs f, which must trip the halt, and not return before Release, and then ErrReleased.
 func stops(t *testing.T, h *Halt, fatal chan error, f func() error) error {
+	t.Helper()
+	return stopsWith(t, h, fatal, ErrReleased, f)
+}
+
+// stopsWith is stops of a call that returns after, which may be nil, after Release.
+func stopsWith(t *testing.T, h *Halt, fatal chan error, after error, f func() error) error {
 	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -41,8 +48,8 @@ func stops(t *testing.T, h *Halt, fatal chan error, f func() error) error {
 		default:
 		}
 		h.Release()
-		if err := <-done; !errors.Is(err, ErrReleased) {
-			t.Errorf("after Release: %v, want ErrReleased", err)
+		if err := <-done; after == nil && err != nil || after != nil && !errors.Is(err, after) {
+			t.Errorf("after Release: %v, want %v", err, after)
 		}
 		return err
 	case err := <-done:
@@ -161,26 +168,40 @@ func TestLogRefusesDamagedEntriesFromElsewhere(t *testing.T) {
 type failing struct {
 	raft.LogStore
 	raft.StableStore
+	mu  sync.Mutex
 	err error
 }
 
+// fail has every write fail from now on, or with nil none.
+func (f *failing) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.err = err
+}
+
+func (f *failing) broke() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
 func (f *failing) StoreLogs(l []*raft.Log) error {
-	if f.err != nil {
-		return f.err
+	if err := f.broke(); err != nil {
+		return err
 	}
 	return f.LogStore.StoreLogs(l)
 }
 
 func (f *failing) DeleteRange(a, b uint64) error {
-	if f.err != nil {
-		return f.err
+	if err := f.broke(); err != nil {
+		return err
 	}
 	return f.LogStore.DeleteRange(a, b)
 }
 
 func (f *failing) Set(k, v []byte) error {
-	if f.err != nil {
-		return f.err
+	if err := f.broke(); err != nil {
+		return err
 	}
 	return f.StableStore.Set(k, v)
 }
@@ -189,13 +210,16 @@ func TestFailStop(t *testing.T) {
 	t.Parallel()
 	eio := errors.New("input/output error")
 	cases := []struct {
-		name string
-		call func(l *Log, s *Stable) error
+		name  string
+		after error
+		call  func(l *Log, s *Stable) error
 	}{
-		{"store", func(l *Log, _ *Stable) error { return l.StoreLog(entry(4, 1, "x")) }},
-		{"compact", func(l *Log, _ *Stable) error { return l.DeleteRange(1, 2) }},
-		{"truncate", func(l *Log, _ *Stable) error { return l.DeleteRange(2, 3) }},
-		{"vote", func(_ *Log, s *Stable) error { return s.SetUint64([]byte("CurrentTerm"), 2) }},
+		{"store", ErrReleased, func(l *Log, _ *Stable) error { return l.StoreLog(entry(4, 1, "x")) }},
+		{"compact", ErrReleased, func(l *Log, _ *Stable) error { return l.DeleteRange(1, 2) }},
+		{"truncate", ErrReleased, func(l *Log, _ *Stable) error { return l.DeleteRange(2, 3) }},
+		{"vote", ErrReleased, func(_ *Log, s *Stable) error { return s.SetUint64([]byte("LastVoteTerm"), 2) }},
+		{"who", ErrReleased, func(_ *Log, s *Stable) error { return s.Set([]byte("LastVoteCand"), []byte("n2")) }},
+		{"term", nil, func(_ *Log, s *Stable) error { return s.SetUint64([]byte(termKey), 2) }}, // raft would panic
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -206,18 +230,18 @@ func TestFailStop(t *testing.T) {
 			if err := log.StoreLogs([]*raft.Log{entry(1, 1, ""), entry(2, 1, ""), entry(3, 1, "")}); err != nil {
 				t.Fatal(err)
 			}
-			f.err = eio
+			f.fail(eio)
 			// Another call that comes after the failure must not return either, though its own store is well again.
-			err := stops(t, h, fatal, func() error {
+			err := stopsWith(t, h, fatal, c.after, func() error {
 				return c.call(log, stable)
 			})
 			if !errors.Is(err, eio) || !strings.Contains(err.Error(), "raft.db") {
 				t.Errorf("fatal error %v, want the cause and the file", err)
 			}
-			f.err = nil
+			f.fail(nil)
 			var l raft.Log
-			if err := log.GetLog(1, &l); !errors.Is(err, ErrReleased) {
-				t.Errorf("a read after the failure: %v, want ErrReleased", err)
+			if err := log.GetLog(1, &l); err != nil {
+				t.Errorf("a read after the failure, over which raft would panic: %v", err)
 			}
 		})
 	}
@@ -231,7 +255,7 @@ func TestCallsAfterAFailureDoNotReturn(t *testing.T) {
 	done := make(chan error, 3)
 	go func() { done <- log.StoreLog(entry(1, 1, "")) }()
 	<-fatal
-	f.err = nil
+	f.fail(nil)
 	go func() { done <- log.StoreLog(entry(2, 1, "")) }()
 	go func() { done <- stable.Set([]byte("k"), []byte("v")) }()
 	select {

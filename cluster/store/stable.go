@@ -32,7 +32,7 @@ const (
 )
 
 // raftKeys are the keys that raft v1.8.0 keeps in its stable store, and whether they are numbers.
-var raftKeys = map[string]bool{"CurrentTerm": true, "LastVoteTerm": true, "LastVoteCand": false}
+var raftKeys = map[string]bool{termKey: true, "LastVoteTerm": true, "LastVoteCand": false}
 
 // errNotFound has the text that raft looks for.
 var errNotFound = errors.New("not found")
@@ -113,9 +113,17 @@ func (s *Stable) Get(key []byte) ([]byte, error) {
 	}
 }
 
-// SetUint64 implements raft.StableStore.
+// termKey is raft's key of the term that a node is in.
+const termKey = "CurrentTerm"
+
+// SetUint64 implements raft.StableStore. The term has no error to give after Release, since raft would end the process with a panic over
+// it, in the middle of being stopped. A term that is on no disk is no promise: the votes and entries of that term are, and they fail.
 func (s *Stable) SetUint64(key []byte, v uint64) error {
-	return s.Set(key, binary.BigEndian.AppendUint64(nil, v))
+	err := s.Set(key, binary.BigEndian.AppendUint64(nil, v))
+	if string(key) == termKey && errors.Is(err, ErrReleased) {
+		return nil
+	}
+	return err
 }
 
 // GetUint64 implements raft.StableStore.
