@@ -7,10 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -21,27 +19,14 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the command: 0 when all that was asked for is shown, 1 when not, 2 when it could not begin.
+// run is the command.
 func run(args []string, out, progress io.Writer) int {
-	flags := flag.NewFlagSet("cases", flag.ContinueOnError)
-	flags.SetOutput(progress)
-	draw := flags.Int("run", 0, "how many cases to draw and run; 0: list them all")
-	seed := flags.Uint64("seed", 0, "seed of the lot; 0 draws one")
-	one := flags.Int("case", 0, "the one case to run, 1 to 66")
-	if flags.Parse(args) != nil {
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ok, err := start(ctx, *draw, *seed, *one, out, progress)
-	switch {
-	case err != nil:
-		fmt.Fprintf(progress, "cases: %v\n", err)
-		return 2
-	case !ok:
-		return 1
-	}
-	return 0
+	return testbin.Main("cases", args, progress, func(flags *flag.FlagSet) func(context.Context) (bool, error) {
+		draw := flags.Int("run", 0, "how many cases to draw and run; 0: list them all")
+		seed := flags.Uint64("seed", 0, "seed of the lot; 0 draws one")
+		one := flags.Int("case", 0, "the one case to run, 1 to 66")
+		return func(ctx context.Context) (bool, error) { return start(ctx, *draw, *seed, *one, out, progress) }
+	})
 }
 
 func start(ctx context.Context, draw int, seed uint64, one int, out, progress io.Writer) (ok bool, err error) {

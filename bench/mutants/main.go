@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/quorate/quorate/bench/testbin"
@@ -19,26 +17,13 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run is the command: 0 when every bug was caught wherever the catalogue says so, 1 when not, 2 when it could not begin.
+// run is the command.
 func run(args []string, out, progress io.Writer) int {
-	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	flags.SetOutput(progress)
-	number := flags.Int("mutant", 0, "the one bug to plant, 1 to 23; 0: all")
-	layer := flags.String("layer", "", "the layers to run, with commas between them, of "+strings.Join(layers, ", ")+"; empty: all")
-	if flags.Parse(args) != nil {
-		return 2
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ok, err := start(ctx, *number, *layer, out, progress)
-	switch {
-	case err != nil:
-		fmt.Fprintf(progress, "mutants: %v\n", err)
-		return 2
-	case !ok:
-		return 1
-	}
-	return 0
+	return testbin.Main("mutants", args, progress, func(flags *flag.FlagSet) func(context.Context) (bool, error) {
+		number := flags.Int("mutant", 0, "the one bug to plant, 1 to 23; 0: all")
+		layer := flags.String("layer", "", "the layers to run, with commas between them, of "+strings.Join(layers, ", ")+"; empty: all")
+		return func(ctx context.Context) (bool, error) { return start(ctx, *number, *layer, out, progress) }
+	})
 }
 
 func start(ctx context.Context, number int, layer string, out, progress io.Writer) (ok bool, err error) {

@@ -69,6 +69,20 @@ func (s *strike) alone() (done func(), err error) {
 	}
 }
 
+// takeAlone takes nodes while no other fault has one out of the cluster.
+func (s *strike) takeAlone() (ms []*member, done func(), err error) {
+	free, err := s.alone()
+	if err != nil {
+		return nil, nil, err
+	}
+	ms, giveBack, err := s.take()
+	if err != nil {
+		free()
+		return nil, nil, err
+	}
+	return ms, func() { giveBack(); free() }, nil
+}
+
 // expel removes a node, through whatever else happens meanwhile.
 func (s *strike) expel(m *member) error {
 	e := s.engine
@@ -120,16 +134,11 @@ func (s *strike) votes(m *member) error {
 
 // removeNode removes a node that lives. It ends its process when it hears of it.
 func removeNode(s *strike) error {
-	done, err := s.alone()
+	ms, done, err := s.takeAlone()
 	if err != nil {
 		return err
 	}
 	defer done()
-	ms, giveBack, err := s.take()
-	if err != nil {
-		return err
-	}
-	defer giveBack()
 	m := ms[0]
 	m.doomed.Store(true)
 	s.begin()
@@ -144,16 +153,11 @@ func removeNode(s *strike) error {
 
 // replaceNode removes a node that is dead.
 func replaceNode(s *strike) error {
-	done, err := s.alone()
+	ms, done, err := s.takeAlone()
 	if err != nil {
 		return err
 	}
 	defer done()
-	ms, giveBack, err := s.take()
-	if err != nil {
-		return err
-	}
-	defer giveBack()
 	s.down(ms)
 	if s.last() != nil {
 		return nil
@@ -167,16 +171,11 @@ func replaceNode(s *strike) error {
 // wipeNode has a node lose its disk and come back under its old name. It has forgotten what it voted and what it said it had, so that
 // the cluster must not count it as the one that it was.
 func wipeNode(s *strike) error {
-	done, err := s.alone()
+	ms, done, err := s.takeAlone()
 	if err != nil {
 		return err
 	}
 	defer done()
-	ms, giveBack, err := s.take()
-	if err != nil {
-		return err
-	}
-	defer giveBack()
 	e, m := s.engine, ms[0]
 	s.down(ms)
 	if err := m.wipe(s.ctx); err != nil {

@@ -64,11 +64,7 @@ func (w *load) makeBatch(ctx context.Context, l *link, callback string) (id stri
 	ev := history.Event{Worker: l.worker, Op: history.Batch, Queue: w.queue, Session: l.session, Number: req.Number, Body: history.Sum(body.Callback.Body)}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(ctx, wire.TypeBatchCreate, body)
-	var got wire.BatchCreated
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.BatchCreated](&a); ok {
 		a.at, ev.Message = got.At, got.Batch
 	}
 	l.ended(ev, a)
@@ -83,11 +79,7 @@ func (w *load) seal(ctx context.Context, l *link, id string) {
 	ev := history.Event{Worker: l.worker, Op: history.Seal, Queue: w.queue, Message: id, Session: l.session, Number: req.Number}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(ctx, wire.TypeBatchSeal, &wire.BatchSeal{Batch: id, Request: req})
-	if a.class == history.OK {
-		var got wire.OK
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.OK](&a); ok {
 		a.at = got.At
 	}
 	l.ended(ev, a)

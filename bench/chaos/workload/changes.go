@@ -201,11 +201,7 @@ func (w *load) look(ctx context.Context, l *link, key []string) {
 	ev := history.Event{Worker: l.worker, Op: history.Look, Name: history.KeyName(key)}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(ctx, wire.TypeKVGet, &wire.KVGet{Key: key})
-	if a.class == history.OK {
-		var got wire.KVIs
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.KVIs](&a); ok {
 		a.at, ev.Body, ev.Message = got.At, history.Sum(got.Entry.Value), got.Entry.MessageID
 	}
 	l.ended(ev, a)

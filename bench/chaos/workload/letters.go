@@ -181,11 +181,7 @@ func (w *load) remove(ctx context.Context, l *link, t wire.Type, op history.Op, 
 	ev.Call = l.rec.Call(ev)
 	if op == history.Purge {
 		a := l.ask(ctx, t, &wire.QueueRef{Queue: w.queue, Request: req})
-		var got wire.Counted
-		if a.class == history.OK {
-			if err := a.raw.Decode(&got); err != nil {
-				a = answer{class: history.Unknown}
-			}
+		if got, ok := understood[wire.Counted](&a); ok {
 			a.at, ev.Count = got.At, got.Count
 		}
 		l.ended(ev, a)

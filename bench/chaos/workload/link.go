@@ -198,6 +198,18 @@ type answer struct {
 	raw   wire.Raw // where class is OK
 }
 
+// understood is what an answer of success says. One that cannot be decoded has an unknown outcome.
+func understood[T any](a *answer) (got T, ok bool) {
+	if a.class != history.OK {
+		return got, false
+	}
+	if err := a.raw.Decode(&got); err != nil {
+		*a = answer{class: history.Unknown}
+		return got, false
+	}
+	return got, true
+}
+
 // ask sends one request until it is answered for good, or patience ends. The number in body stays as it is.
 func (l *link) ask(ctx context.Context, t wire.Type, body any) (a answer) {
 	ctx, cancel := context.WithTimeout(ctx, linkCall)

@@ -207,12 +207,7 @@ func (w *load) pull(ctx context.Context) {
 		ev.Call = l.rec.Call(ev)
 		body := &wire.Lease{Queue: w.queue, Max: most, WaitMillis: 300, Worker: fmt.Sprintf("puller %d", l.worker), Request: req}
 		a := l.ask(context.WithoutCancel(ctx), wire.TypeLease, body)
-		var got wire.Leased
-		if a.class == history.OK {
-			if err := a.raw.Decode(&got); err != nil {
-				a = answer{class: history.Unknown}
-			}
-		}
+		got, _ := understood[wire.Leased](&a)
 		a.at = got.At
 		for i := range got.Messages {
 			d := &got.Messages[i]
@@ -314,11 +309,7 @@ func (w *load) ackThen(ctx context.Context, l *link, token string, result, then 
 	}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(context.WithoutCancel(ctx), wire.TypeAck, body)
-	var got wire.Acked
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.Acked](&a); ok {
 		a.at, ev.Duplicate = got.At, got.Duplicate
 	}
 	l.ended(ev, a)
@@ -333,11 +324,7 @@ func (w *load) nack(ctx context.Context, l *link, token string, permanent bool) 
 	ev := w.event(l, history.Nack, token)
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(context.WithoutCancel(ctx), wire.TypeNack, body)
-	var got wire.Nacked
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.Nacked](&a); ok {
 		a.at, ev.Dead, ev.Millis = got.At, got.Dead, got.DueAt
 	}
 	l.ended(ev, a)
@@ -347,11 +334,7 @@ func (w *load) extend(ctx context.Context, l *link, token string) {
 	ev := w.event(l, history.Extend, token)
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(context.WithoutCancel(ctx), wire.TypeExtend, &wire.Extend{Token: token, LeaseMillis: workLease.Milliseconds()})
-	var got wire.Extended
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.Extended](&a); ok {
 		a.at, ev.Millis = got.At, got.LeaseLeftMillis
 	}
 	l.ended(ev, a)
@@ -361,11 +344,7 @@ func (w *load) release(ctx context.Context, l *link, token string) {
 	ev := w.event(l, history.Release, token)
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(context.WithoutCancel(ctx), wire.TypeRelease, &wire.Release{Token: token})
-	var got wire.OK
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.OK](&a); ok {
 		a.at = got.At
 	}
 	l.ended(ev, a)
@@ -403,11 +382,7 @@ func (w *load) status(ctx context.Context, l *link, id string, op history.Op) an
 	ev.Call = l.rec.Call(ev)
 	ev.Note = ""
 	a := l.ask(ctx, wire.TypeTask, &wire.TaskGet{Task: wire.TaskRef{TaskID: id}})
-	var got wire.TaskIs
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.TaskIs](&a); ok {
 		a.at = got.At
 		switch got.Task.Status {
 		case "succeeded", "dead", "cancelled":
@@ -425,12 +400,9 @@ func (w *load) result(ctx context.Context, l *link, id string) {
 	ev := history.Event{Worker: l.worker, Op: history.Read, Queue: w.queue, Message: id}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(ctx, wire.TypeResultGet, &wire.ResultGet{Task: wire.TaskRef{TaskID: id}})
-	var got wire.ResultIs
+	got, ok := understood[wire.ResultIs](&a)
 	switch {
-	case a.class == history.OK:
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	case ok:
 		a.at, ev.Status = got.At, got.Status
 		if got.HasOutput {
 			ev.Result = history.Sum(got.Result.Output)
@@ -449,11 +421,7 @@ func (w *load) cancel(ctx context.Context, l *link, id string) {
 	ev := history.Event{Worker: l.worker, Op: history.Cancel, Queue: w.queue, Message: id, Session: l.session, Number: req.Number}
 	ev.Call = l.rec.Call(ev)
 	a := l.ask(ctx, wire.TypeTaskCancel, &wire.TaskCancel{Task: wire.TaskRef{TaskID: id}, Request: req})
-	var got wire.TaskCancelled
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.TaskCancelled](&a); ok {
 		a.at, ev.Duplicate = got.At, got.Duplicate
 	}
 	l.ended(ev, a)
@@ -471,11 +439,7 @@ func (w *load) push(ctx context.Context, l *link, id string) {
 	ev.Call = l.rec.Call(ev)
 	body := &wire.ResultPush{Task: wire.TaskRef{Queue: w.queue, TaskID: id}, Result: wire.Result{Output: output}, Request: req}
 	a := l.ask(ctx, wire.TypeResultPush, body)
-	var got wire.Acked
-	if a.class == history.OK {
-		if err := a.raw.Decode(&got); err != nil {
-			a = answer{class: history.Unknown}
-		}
+	if got, ok := understood[wire.Acked](&a); ok {
 		a.at, ev.Duplicate = got.At, got.Duplicate
 	}
 	l.ended(ev, a)
