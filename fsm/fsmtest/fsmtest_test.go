@@ -2,6 +2,8 @@ package fsmtest
 
 import (
 	"flag"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 )
@@ -33,24 +35,47 @@ func TestModel(t *testing.T) {
 	if covers {
 		least = coverSeeds
 	}
-	seeds := 0
-	for until := time.Now().Add(*forFlag); seeds < least || *seedsFlag == 0 && time.Now().Before(until); seeds++ {
-		seed := first + uint64(seeds)
-		res := Run(seed, *opsFlag, *lookFlag)
+	seeds, failed := 0, false
+	until := time.Now().Add(*forFlag)
+	var mu sync.Mutex
+	next := func() (n int, ok bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if failed || seeds >= least && (*seedsFlag != 0 || !time.Now().Before(until)) {
+			return 0, false
+		}
+		seeds++
+		return seeds - 1, true
+	}
+	done := func(n int, res RunResult) {
+		mu.Lock()
+		defer mu.Unlock()
 		total.Entries += res.Entries
 		total.Ops += res.Ops
 		total.Cuts += res.Cuts
 		total.Views += res.Views
-		if seeds < coverSeeds {
+		if n < coverSeeds {
 			total.Seen.Add(res.Seen)
 		}
-		for c, n := range res.Codes {
-			total.Codes[c] += n
+		for c, k := range res.Codes {
+			total.Codes[c] += k
 		}
-		if res.Err != nil {
-			report(t, seed, res)
-			return
+		if res.Err != nil && !failed {
+			failed = true
+			report(t, first+uint64(n), res)
 		}
+	}
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for n, ok := next(); ok; n, ok = next() {
+				done(n, Run(first+uint64(n), *opsFlag, *lookFlag))
+			}
+		})
+	}
+	wg.Wait()
+	if failed {
+		return
 	}
 	t.Logf("%d seeds, %d entries, %d operations, %d cuts, %d held views; outcomes by code %v",
 		seeds, total.Entries, total.Ops, total.Cuts, total.Views, total.Codes)
