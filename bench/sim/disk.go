@@ -31,7 +31,8 @@ type disk struct {
 	mu      sync.Mutex
 	dead    bool
 	stalled time.Time // no write ends before
-	fail    error     // of the next write
+	fail    error     // of the next write that is for failAt
+	failAt  string    // a key of Set, entries or removal; "": any
 	failed  time.Time // when one failed
 	logs    map[uint64]*raft.Log
 	first   uint64
@@ -94,13 +95,19 @@ func (d *disk) put(logs []*raft.Log) {
 	}
 }
 
+// What writes there are, beside keys of Set.
+const (
+	entries = "entries"
+	removal = "removal" // of entries
+)
+
 // write takes as long as a write does, and says whether it fails.
-func (d *disk) write() error {
+func (d *disk) write(what string) error {
 	d.work()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	err := d.fail
-	if err == nil || d.dead {
+	if err == nil || d.dead || d.failAt != "" && d.failAt != what {
 		return nil
 	}
 	d.fail, d.failed = nil, time.Now()
@@ -140,7 +147,7 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 	}
 	d.pending = append(d.pending, mine)
 	d.mu.Unlock()
-	err := d.write()
+	err := d.write(entries)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.pending = slices.DeleteFunc(d.pending, func(p []*raft.Log) bool { return &p[0] == &mine[0] })
@@ -185,7 +192,7 @@ func (d *disk) GetLog(index uint64, out *raft.Log) error {
 
 // DeleteRange implements raft.LogStore.
 func (d *disk) DeleteRange(from, to uint64) error {
-	if err := d.write(); err != nil {
+	if err := d.write(removal); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -233,7 +240,7 @@ func (d *disk) has(index, term uint64) bool {
 // Set implements raft.StableStore.
 func (d *disk) Set(key, val []byte) error {
 	val = bytes.Clone(val)
-	if err := d.write(); err != nil {
+	if err := d.write(string(key)); err != nil {
 		return err
 	}
 	d.mu.Lock()
@@ -277,11 +284,11 @@ func (d *disk) flow() {
 	d.stalled, d.fail = time.Time{}, nil
 }
 
-// breakNext has the next write fail.
-func (d *disk) breakNext(err error) {
+// breakNext has the next write fail; what "": whatever it is for.
+func (d *disk) breakNext(what string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.fail = err
+	d.fail, d.failAt = err, what
 }
 
 // broke says when a write failed, zero: none has.

@@ -217,7 +217,7 @@ func (w *world) breakDisk(n *node, err error, d time.Duration) {
 	p := n.up.Load()
 	if p != nil {
 		p.wants.Store(true)
-		p.disk.breakNext(err)
+		p.disk.breakNext("", err)
 	}
 	n.release()
 	if p == nil {
