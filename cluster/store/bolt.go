@@ -84,6 +84,20 @@ func checkBolt(path string) error {
 	return nil
 }
 
+// renewBolt writes a bbolt file's meta pages once more and syncs it. The rest of what a meta page leads to was synced before the page was
+// written, and what it does not lead to is written before it is used.
+func renewBolt(path string) (err error) {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if _, err := (renewer{f}).ReadAt(make([]byte, 2*os.Getpagesize()), 0); nonEOF(err) != nil {
+		return fmt.Errorf("write the meta pages of %s once more: %w", path, err)
+	}
+	return f.Sync()
+}
+
 // boltStore is an engine on raft-boltdb.
 type boltStore struct {
 	*raftboltdb.BoltStore

@@ -96,7 +96,7 @@ func Convert(dir string, to Kind, step func(what string)) (c Conversion, err err
 		return c, err
 	}
 	step("give it its name")
-	if err := errors.Join(os.Rename(temp, to.path(dir)), syncDir(dir)); err != nil {
+	if err := changeDir(dir, func() error { return os.Rename(temp, to.path(dir)) }); err != nil {
 		return c, err
 	}
 	step("have the identity name it")

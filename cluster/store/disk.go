@@ -44,21 +44,16 @@ func (k Kind) create(path string, id UUID, segment uint64) (engine, error) {
 	return openBolt(path)
 }
 
-// open opens the log of a node, whose entries end at last at least. It is checked first, and what a process that was killed has
-// written and not synced is made durable before anybody is told of it.
+// open opens the log of a node, whose entries end at last at least. It is checked first, and what an earlier process has written and not
+// synced, or tried to, is made durable before anybody is told of it.
 func (k Kind) open(path string, id UUID, segment, last uint64) (engine, error) {
 	if k == WAL {
 		return openWAL(path, id, segment, last)
 	}
+	if err := renewBolt(path); err != nil && !errors.Is(err, os.ErrNotExist) { // checkBolt has the words for that
+		return nil, err
+	}
 	if err := checkBolt(path); err != nil {
-		return nil, err
-	}
-	// bbolt writes to pages that only the meta page before its newest needs.
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
 		return nil, err
 	}
 	return openBolt(path)
@@ -67,7 +62,7 @@ func (k Kind) open(path string, id UUID, segment, last uint64) (engine, error) {
 // check reads the structure of a log and changes nothing.
 func (k Kind) check(path string, id UUID, last uint64) error {
 	if k == WAL {
-		_, _, err := checkWAL(path, id, last)
+		_, _, err := checkWAL(path, id, last, false)
 		return err
 	}
 	return checkBolt(path)
@@ -122,6 +117,11 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 			_ = t.close()
 		}
 	}()
+	if !fresh {
+		if err := t.renew(); err != nil {
+			return nil, fmt.Errorf("write %s once more: %w", tailPath, err)
+		}
+	}
 	var e engine
 	if fresh {
 		e, err = kind.create(kind.path(d.path), id.UUID, o.segment)

@@ -23,14 +23,16 @@
 //   - A name is durable before another file vouches for it: a segment's before the list has it, a snapshot's before the log is compacted,
 //     the data directory's own before there is anything in it. Which of two names one sync of a folder makes durable first is
 //     the file system's choice.
+//   - What a start believes is on disk before anybody is told of it, also where a sync has failed, the process has ended, and the machine goes
+//     on: the kernel's cache still has what the disk has not, calls it written, and a later sync says so too. So identity and marks, the list
+//     of segments and what is in those that it does not call sealed, or bbolt's meta pages, are written once more, with the bytes that were
+//     judged, and synced; snapshots are given their names once more. A sync that fails in the start ends it.
 //   - There is one log, of the kind that identity.json names. Another one beside it is what a conversion has left, and goes
 //     at the next start.
 //
-// What is not caught: a start after a failed sync on a machine that went on. The kernel's cache still has what the disk has not, calls it
-// written, and a later sync says so too; a power cut then takes it, and the next start stops for damage, or the node has told others of
-// entries that are gone. After EIO start the machine again before the node, or replace the node. Nor are caught a whole data directory
-// put back from an older copy (the peers refuse its incarnation), and a machine that loses power and in the same moment damages what it
-// had synced last in a way that leaves a well-formed log: the marks in raft.tail are not synced, so they may be behind then.
+// What is not caught: a whole data directory put back from an older copy (the peers refuse its incarnation), and a machine that loses power and
+// in the same moment damages what it had synced last in a way that leaves a well-formed log: the marks in raft.tail are not synced while the
+// node runs, so they may be behind then.
 //
 // # Two log stores
 //
@@ -82,6 +84,11 @@
 //     forgets the last transaction: a vote or an acknowledged entry.
 //   - 2026-11: the marks in raft.tail cost one small write and no sync a transaction. Storing them in bbolt instead would be
 //     a second transaction with two syncs, or a log store of our own.
+//   - 2026-11: every start writes what it believes once more, rather than one after a failed sync alone: a mark that says so would have to be
+//     written to the disk that has just failed. It is written in place, since a copy takes 64 MiB that a full disk may not have. Of a WAL that is
+//     the newest segment, or two of them; of bbolt's file the meta pages, since what those lead to was synced before them. A start on a
+//     local ext4 takes 8 ms instead of 2 with an empty WAL, 90 instead of 15 with 63 MiB in the newest segment (153 at most); with bolt 7
+//     instead of 3, and 53 instead of 39. Rejected: reading around the cache to compare, which not every file system can.
 //   - 2026-11: "wal" is the default: it holds to the same checks, and is faster. Three stores on one disk, batches of four
 //     entries of 64 KiB, compacted as they go: 545 MB/s against 145, a batch in 0.8 ms (p99 15) against 3.5 (p99 29). See
 //     the table above for whole nodes.

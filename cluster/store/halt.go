@@ -93,6 +93,19 @@ func (h *Halt) hold() error {
 	}
 }
 
+// do runs f, which touches file (see guard), unless the switch has tripped, and holds its result where it trips meanwhile: a sync that passes
+// after one that has failed proves nothing.
+func (h *Halt) do(file string, f func() error) error {
+	if err := h.hold(); err != nil {
+		return err
+	}
+	err := guard(file, f)
+	if held := h.hold(); held != nil {
+		return held
+	}
+	return err
+}
+
 // wait is hold for a call that has no error to give: it goes on after Release.
 func (h *Halt) wait() {
 	select {

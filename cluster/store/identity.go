@@ -164,6 +164,7 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	}
 	d := &Dir{path: path, lock: lock}
 	d.id, err = readIdentity(filepath.Join(path, identityFile))
+	found := err == nil
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		for _, f := range []string{LogFile, WALDir, snapshotDir} {
@@ -173,6 +174,7 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 		}
 		// A start that made the directory may have been killed before its name was durable.
 		if err := syncDir(filepath.Dir(filepath.Clean(path))); err != nil {
+			_ = errors.Join(os.Remove(lock.Name()), os.Remove(path)) // there is nothing in it, and it has to be made again (makeDirs)
 			return nil, fmt.Errorf("data directory: %w", err)
 		}
 		if err := d.Save(Identity{Format: Format, UUID: NewUUID(), Label: label}); err != nil {
@@ -187,6 +189,12 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	}
 	if err := checkEmpty(path, d.id); err != nil {
 		return nil, err
+	}
+	if found {
+		// The newest may be in the cache alone, where the sync that it ended with has failed. Nothing is made beside one that may go.
+		if err := d.Save(d.id); err != nil {
+			return nil, err
+		}
 	}
 	return d, nil
 }
@@ -236,10 +244,19 @@ func makeDirs(path string) error {
 	if err := makeDirs(above); err != nil {
 		return err
 	}
-	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+	made := false
+	err := changeDir(above, func() error {
+		err := os.Mkdir(path, 0o700)
+		made = err == nil
+		if errors.Is(err, os.ErrExist) {
+			err = nil
+		}
 		return err
+	})
+	if err != nil && made {
+		_ = os.Remove(path) // the next start would find it, with a name that no sync makes durable any more
 	}
-	return syncDir(above)
+	return err
 }
 
 func readIdentity(path string) (Identity, error) {
@@ -319,10 +336,7 @@ func WriteFile(path string, b []byte) (err error) {
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(tmp, path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
+	return changeDir(filepath.Dir(path), func() error { return os.Rename(tmp, path) })
 }
 
 // Close lets go of the directory.

@@ -58,8 +58,7 @@ func writer(dir string) int {
 	if err != nil {
 		return fail(err)
 	}
-	failed := make(chan error, 1)
-	h := NewHalt(func(err error) { failed <- err })
+	h := NewHalt(func(err error) { os.Exit(fail(err)) })
 	h.Arm()
 	snaps, err := OpenSnapshots(d, h)
 	if err != nil {
@@ -124,7 +123,7 @@ func writer(dir string) int {
 			}
 		}
 	}()
-	return fail(<-failed)
+	select {} // h ends it
 }
 
 // stateAt is what the writer's snapshot at an index holds.

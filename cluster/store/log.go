@@ -98,12 +98,7 @@ func Verify(l *raft.Log) error {
 	return nil
 }
 
-func (s *Log) do(f func() error) error {
-	if err := s.halt.hold(); err != nil {
-		return err
-	}
-	return guard(s.file, f)
-}
+func (s *Log) do(f func() error) error { return s.halt.do(s.file, f) }
 
 // fail trips the halt with what was being done.
 func (s *Log) fail(what string, err error) error {

@@ -58,6 +58,10 @@ func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("snapshot directory: %w", err)
 	}
+	// The names that were given last may be in the cache alone. The log is compacted by what is found.
+	if err := renewSnapshots(dir); err != nil {
+		return nil, fmt.Errorf("snapshot directory: %w", err)
+	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot directory: %w", err)
@@ -68,10 +72,6 @@ func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 				return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
 			}
 		}
-	}
-	// A process that was killed may have left the name of its last snapshot in the cache alone. The log is compacted by what is found.
-	if err := syncDir(dir); err != nil {
-		return nil, fmt.Errorf("snapshot directory: %w", err)
 	}
 	s := &Snapshots{halt: halt, dir: dir}
 	metas, err := s.verify()
@@ -126,7 +126,7 @@ func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
 	}
 	var metas []*raft.SnapshotMeta
 	for _, e := range entries {
-		if !e.IsDir() || strings.HasSuffix(e.Name(), unfinished) {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), unfinished) || strings.HasSuffix(e.Name(), again) {
 			continue
 		}
 		m, err := s.verifyOne(e.Name())

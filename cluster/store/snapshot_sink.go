@@ -121,22 +121,25 @@ func (k *snapSink) finish() error {
 	if err := syncDir(k.dir + unfinished); err != nil {
 		return err
 	}
-	if err := os.Rename(k.dir+unfinished, k.dir); err != nil {
-		return err
-	}
-	metas, err := k.s.verify()
-	if err != nil {
-		return err
-	}
-	// What is too old loses its name first, durably: wherever the process or the machine ends, nothing is left that is called a
-	// snapshot and has lost a file.
-	old := metas[min(len(metas), keepSnapshots):]
-	for _, m := range old {
-		if err := os.Rename(filepath.Join(k.s.dir, m.ID), filepath.Join(k.s.dir, m.ID+unfinished)); err != nil {
+	var old []*raft.SnapshotMeta
+	if err := changeDir(k.s.dir, func() error {
+		if err := os.Rename(k.dir+unfinished, k.dir); err != nil {
 			return err
 		}
-	}
-	if err := syncDir(k.s.dir); err != nil {
+		metas, err := k.s.verify()
+		if err != nil {
+			return err
+		}
+		// What is too old loses its name first, durably: wherever the process or the machine ends, nothing is left that is called a
+		// snapshot and has lost a file.
+		old = metas[min(len(metas), keepSnapshots):]
+		for _, m := range old {
+			if err := os.Rename(filepath.Join(k.s.dir, m.ID), filepath.Join(k.s.dir, m.ID+unfinished)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, m := range old {
@@ -173,12 +176,4 @@ func writeSynced(path string, b []byte) error {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
-}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -42,12 +42,7 @@ func NewStable(inner raft.StableStore, halt *Halt, file string) *Stable {
 	return &Stable{inner: inner, halt: halt, file: file, fixed: map[string]bool{}}
 }
 
-func (s *Stable) do(f func() error) error {
-	if err := s.halt.hold(); err != nil {
-		return err
-	}
-	return guard(s.file, f)
-}
+func (s *Stable) do(f func() error) error { return s.halt.do(s.file, f) }
 
 func stableSum(key, head, val []byte) uint32 {
 	c := crc32.Checksum(key, castagnoli)

@@ -33,7 +33,11 @@ const (
 // openTail opens or, when create is set, makes the file.
 func openTail(path string, create bool) (*tail, error) {
 	if create {
-		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+		// Made anew: of one that is found the name may be in the cache alone.
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
 			return nil, err
 		}
@@ -72,6 +76,14 @@ func (t *tail) setSeq(seq uint64) error {
 	defer t.mu.Unlock()
 	t.seq = seq
 	return t.write(false)
+}
+
+// renew makes the marks durable as they were found: a higher one, which a failed sync has left on the disk, would say after a power cut that
+// entries are gone.
+func (t *tail) renew() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.write(true)
 }
 
 func (t *tail) marks() (last, seq uint64) {

@@ -95,8 +95,10 @@ func (s *walSegment) offset(index uint64) (uint32, error) {
 	return s.offsets[index-s.Base], nil
 }
 
-func (s *walSegment) close() error {
-	err := s.f.Close()
+func (s *walSegment) close() (err error) {
+	if s.f != nil {
+		err = s.f.Close()
+	}
 	if s.tail != nil {
 		err = errors.Join(err, s.tail.Close())
 	}
@@ -352,17 +354,21 @@ func (w *walStore) grow(base uint64) (*walSegment, error) {
 		w.nextID++
 	}
 	s := &walSegment{walSegmentInfo: walSegmentInfo{ID: id, Base: base, Min: base}}
-	var err error
-	if s.tail, err = w.filer.Create(s.raftWAL(w.codec, w.limit)); err != nil {
-		return nil, err
+	open := func() (err error) {
+		if s.tail, err = w.filer.Create(s.raftWAL(w.codec, w.limit)); err != nil {
+			return err
+		}
+		s.f, err = os.Open(filepath.Join(w.dir, s.file()))
+		return err
 	}
-	if s.f, err = os.Open(filepath.Join(w.dir, s.file())); err != nil {
-		return nil, errors.Join(err, s.tail.Close())
-	}
-	if !ahead {
+	if ahead {
+		if err := open(); err != nil {
+			return nil, errors.Join(err, s.close())
+		}
+	} else {
 		// The file's name is on disk before the list names it. One sync of the folder for both would leave it to the file system
 		// which of the two it keeps.
-		if err := syncDir(w.dir); err != nil {
+		if err := changeDir(w.dir, open); err != nil {
 			return nil, errors.Join(err, s.close())
 		}
 		w.metaMu.Lock()
@@ -401,12 +407,19 @@ func (w *walStore) makeSpare() {
 // makeAhead makes a segment's file and lists it as the next one.
 func (w *walStore) makeAhead(id uint64) error {
 	name := walSegmentInfo{ID: id}.file()
-	f, err := walFiles{}.Create(w.dir, name, w.limit)
-	if err != nil {
+	made := false
+	if err := changeDir(w.dir, func() error {
+		f, err := walFiles{}.Create(w.dir, name, w.limit)
+		if err != nil {
+			return err
+		}
+		made = true
+		return errors.Join(f.Sync(), f.Close())
+	}); err != nil {
+		if made {
+			err = errors.Join(err, os.Remove(filepath.Join(w.dir, name)))
+		}
 		return err
-	}
-	if err := errors.Join(f.Sync(), f.Close(), syncDir(w.dir)); err != nil {
-		return errors.Join(err, os.Remove(filepath.Join(w.dir, name)))
 	}
 	w.metaMu.Lock()
 	defer w.metaMu.Unlock()

@@ -60,7 +60,7 @@ func (v walFiles) Create(dir, name string, size uint64) (types.WritableFile, err
 	if f, err = os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err != nil {
 		return nil, err
 	}
-	err = unix.Fallocate(int(f.Fd()), 0, 0, int64(size))
+	err = allocate(f, 0, 0, int64(size))
 	if err != nil && !errors.Is(err, unix.EOPNOTSUPP) { // some file systems cannot: then the file grows as it is written
 		return nil, errors.Join(fmt.Errorf("reserve %d bytes for %s: %w", size, path, err), f.Close(), os.Remove(path))
 	}
@@ -98,3 +98,13 @@ func (walFiles) ListDir(dir string) ([]string, error) {
 
 // Delete implements types.VFS.
 func (v walFiles) Delete(dir, name string) error { return os.Remove(v.path(dir, name)) }
+
+// allocate is fallocate, which a signal may interrupt.
+func allocate(f *os.File, mode uint32, off, n int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), mode, off, n)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

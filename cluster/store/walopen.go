@@ -5,6 +5,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,8 +15,9 @@ import (
 
 // checkWAL reads everything in the folder of a log and changes nothing: the list of segments, and each of them. last is what the
 // log ends with at least. What is found of the segments is returned in the order of the list, to which the segment ahead is
-// added where the log goes on in it.
-func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, err error) {
+// added where the log goes on in it. renew has it make durable what it finds in segments that the list does not call sealed (see renewer):
+// one is called so only when its end has been synced.
+func checkWAL(dir string, id UUID, last uint64, renew bool) (m walMeta, found []*walFrames, err error) {
 	if m, err = readWALMeta(dir, id); err != nil {
 		return m, nil, err
 	}
@@ -24,7 +26,7 @@ func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, 
 	path := dir      // of the file that has the end
 	var rest error   // what follows it there
 	visit := func(s *walSegmentInfo) (*walFrames, error) {
-		w, err := checkWALSegment(dir, *s, codec)
+		w, err := checkWALSegment(dir, *s, codec, renew && !s.sealed())
 		if err != nil {
 			return nil, err
 		}
@@ -82,9 +84,13 @@ func checkWAL(dir string, id UUID, last uint64) (m walMeta, found []*walFrames, 
 	return m, found, nil
 }
 
-func checkWALSegment(dir string, s walSegmentInfo, codec uint64) (*walFrames, error) {
+func checkWALSegment(dir string, s walSegmentInfo, codec uint64, renew bool) (*walFrames, error) {
 	path := filepath.Join(dir, s.file())
-	f, err := os.Open(path)
+	flag := os.O_RDONLY
+	if renew {
+		flag = os.O_RDWR
+	}
+	f, err := os.OpenFile(path, flag, 0)
 	if err != nil {
 		if os.IsNotExist(err) {
 			return nil, &DamageError{File: path, Index: s.Min, What: "it is missing, though entries are in it"}
@@ -92,9 +98,18 @@ func checkWALSegment(dir string, s walSegmentInfo, codec uint64) (*walFrames, er
 		return nil, err
 	}
 	defer f.Close()
-	w, err := readWALFrames(f, s, codec)
+	var r io.ReaderAt = f
+	if renew {
+		r = renewer{f}
+	}
+	w, err := readWALFrames(r, s, codec)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	if renew {
+		if err := f.Sync(); err != nil {
+			return nil, err
+		}
 	}
 	end := s.Base + uint64(len(w.offsets)) // of the next entry, if there is one
 	switch {
@@ -107,9 +122,9 @@ func checkWALSegment(dir string, s walSegmentInfo, codec uint64) (*walFrames, er
 }
 
 // openWAL opens what checkWAL has found whole. Only then is anything changed: a batch that a crash has cut off is wiped, and
-// files that no list names any more are removed.
+// files that no list names any more are removed, once the list that says so is durable.
 func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
-	m, found, err := checkWAL(dir, id, last)
+	m, found, err := checkWAL(dir, id, last, true)
 	if err != nil {
 		return nil, err
 	}
@@ -128,6 +143,9 @@ func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
 		w.segments = append(w.segments, s)
 	}
 	w.bounds(found)
+	if err := w.meta.write(dir); err != nil {
+		return nil, fmt.Errorf("write the list of segments once more: %w", err)
+	}
 	return w, w.sweep()
 }
 
@@ -135,10 +153,9 @@ func (w *walStore) openSegment(info walSegmentInfo, found *walFrames) (_ *walSeg
 	path := filepath.Join(w.dir, info.file())
 	s := &walSegment{walSegmentInfo: info, offsets: found.offsets, used: uint64(found.end)}
 	if !s.sealed() {
-		if found.rest != nil {
-			if err := wipe(path, found.end); err != nil {
-				return nil, fmt.Errorf("wipe an unfinished batch: %w", err)
-			}
+		// Also where there is nothing to be seen: an earlier start may have wiped it in the cache alone.
+		if err := wipe(path, found.end); err != nil {
+			return nil, fmt.Errorf("wipe an unfinished batch: %w", err)
 		}
 		if s.tail, err = w.filer.RecoverTail(s.raftWAL(w.codec, w.limit)); err != nil {
 			return nil, fmt.Errorf("open %s: %w", path, err)
@@ -157,10 +174,6 @@ func (w *walStore) openSegment(info walSegmentInfo, found *walFrames) (_ *walSeg
 			err = errors.Join(err, s.tail.Close())
 		}
 		return nil, err
-	}
-	// What a process that was killed has written may be in the cache alone, and nobody syncs it later if the segment is full.
-	if err := s.f.Sync(); err != nil {
-		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
 }
@@ -215,15 +228,22 @@ func wipe(path string, from int64) (err error) {
 	if err != nil {
 		return err
 	}
-	zeros := make([]byte, 1<<20)
-	for from < st.Size() {
-		n, err := f.WriteAt(zeros[:min(int64(len(zeros)), st.Size()-from)], from)
-		if err != nil {
-			return err
-		}
-		from += int64(n)
+	if from >= st.Size() {
+		return nil
 	}
-	return f.Sync()
+	err = allocate(f, unix.FALLOC_FL_ZERO_RANGE, from, st.Size()-from) // without writing them, where the file system can
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		_, err = io.Copy(io.NewOffsetWriter(f, from), io.LimitReader(zeros{}, st.Size()-from))
+	}
+	return errors.Join(err, f.Sync())
+}
+
+// zeros is a reader of zeros.
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
 }
 
 // allocated is what a file takes on disk, 0 if that cannot be told.

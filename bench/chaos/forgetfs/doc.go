@@ -34,7 +34,9 @@
 //
 // A Trap strikes at the n-th call of some sorts, counted here, where all calls of all threads come by one after the other: the power goes
 // before or after it, it and all after it fail (EIO, ENOSPC) or do nothing and succeed, or it stalls. After a sync that failed what it should have written is
-// lost for good, though programs still see it: a later sync that succeeds does not write it again, as with Linux's page cache.
+// lost, though programs still see it: a later sync that succeeds does not write it again, as with Linux's page cache, unless it was
+// written once more, with whatever bytes; a name, unless it was given once more. A journal would stop at such a failure; a file system
+// without one would write a whole block of names again where one of them changes.
 //
 // # Rules for who uses it
 //

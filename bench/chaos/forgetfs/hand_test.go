@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 //
 //	write FILE OFFSET TEXT      direct FILE OFFSET LETTER (a block of it, O_DIRECT)
 //	map FILE OFFSET TEXT        through a mapping; not written back yet       spread FILE: sync_file_range, all of it
-//	truncate FILE SIZE          allocate FILE SIZE
+//	truncate FILE SIZE          allocate FILE SIZE                            zero FILE OFFSET (to its end)
 //	sync FILE                   syncdir DIRECTORY                             close FILE
 //	mkdir DIRECTORY             rename FROM TO                                rm PATH
 //	list                        every file with its content; NULs are dots
@@ -105,6 +105,12 @@ func hand(dir string, in io.Reader, out io.Writer) {
 			err = f.Truncate(n)
 		case "allocate":
 			err = unix.Fallocate(int(f.Fd()), 0, 0, n)
+		case "zero":
+			st, e := f.Stat()
+			if e != nil {
+				return "", e
+			}
+			err = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_ZERO_RANGE, n, st.Size()-n)
 		case "sync":
 			err = f.Sync()
 		case "close":

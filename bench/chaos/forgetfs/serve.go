@@ -229,6 +229,15 @@ func (s *server) Fallocate(_ <-chan struct{}, in *fuse.FallocateIn) fuse.Status 
 			return s.d.change(s.node(in.NodeId), change{size: int64(in.Offset + in.Length)})
 		case unix.FALLOC_FL_KEEP_SIZE: // space is not kept for anybody here
 			return 0
+		case unix.FALLOC_FL_ZERO_RANGE: // to the end of the file, or beyond
+			n, end := s.node(in.NodeId), int64(in.Offset+in.Length)
+			if end < n.now.size {
+				break
+			}
+			if e := s.d.change(n, n.now.truncate(int64(in.Offset))); e != 0 {
+				return e
+			}
+			return s.d.change(n, change{size: end})
 		}
 		return syscall.EOPNOTSUPP
 	})

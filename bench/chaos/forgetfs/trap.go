@@ -44,7 +44,7 @@ const (
 	nothing   Action = iota
 	CutBefore        // hold the disk before the call has done anything: Cut is to follow
 	CutAfter         // hold the disk after it, and before it returns
-	Fail             // this call and all of its sort after it fail with Err. What a sync that failed should have written is lost for good
+	Fail             // this call and all of its sort after it fail with Err. What a sync that failed should have written is lost until it is written again
 	Stall            // the call takes effect after a while
 	Lie              // this call and all of its sort after it do nothing and succeed: of syncs, a disk, or a program, that does not sync
 )

@@ -51,10 +51,6 @@
 // All nodes and clients share a machine of a few cores: times are those of nodes that get in each other's way. A worker that is stopped is
 // a goroutine that stands still, not a process; for nodes it is the same. What disks cannot show is in bench/chaos/forgetfs.
 //
-// A node that is started again after a failed sync without its machine believes what the cache still has of it. That is not in any schedule
-// that is drawn: it was found (a disk run of seed 494468273819: EIO, start, power cut, and the node stopped for damage), and is what
-// cluster/store says it does not catch.
-//
 // Decisions (2026-11)
 //
 //   - A node is at one fault at a time (member.token): two that start and end one process could not tell whose doing its end was.

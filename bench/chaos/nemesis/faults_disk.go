@@ -30,7 +30,7 @@ const lacksDisks = "disks of bench/chaos/forgetfs (/dev/fuse, and the right to m
 // diskFaults are those of disks that forget.
 var diskFaults = map[string]*faultKind{
 	"disk_eio": {
-		help: "every sync of the target's disks fails with EIO: its nodes must end, and are started again after for, and their machines with them", targets: anyone,
+		help: "every sync of the target's disks fails with EIO: its nodes must end, and are started again after for, half of the time on the same machine; sometimes the power goes when they are ready", targets: anyone,
 		needs: disks, lacks: lacksDisks, run: failDisk(forgetfs.Syncs, syscall.EIO),
 	},
 	"disk_full": {
@@ -42,11 +42,11 @@ var diskFaults = map[string]*faultKind{
 		needs: disks, lacks: lacksDisks, run: failDisk(append(slices.Clone(forgetfs.Writes), forgetfs.Remove), syscall.EROFS),
 	},
 	"disk_stall": {
-		help: "the next sync of each of the target's disks takes that long", targets: anyone, needs: disks, lacks: lacksDisks, run: stallDisk,
+		help: "the next sync of each of the target's disks takes that long", targets: anyone, needs: disks, lacks: lacksDisks, run: onDisks(stallDisk),
 	},
 	"power": {
 		help: "the power of the target's nodes is cut at once: what was not synced is gone, or a part of it; they start again after for", targets: anyone,
-		needs: disks, lacks: lacksDisks, run: cutPower,
+		needs: disks, lacks: lacksDisks, run: onDisks(cutPower),
 	},
 }
 
@@ -66,14 +66,21 @@ func (s *strike) struck(traps []<-chan struct{}) error {
 	return nil
 }
 
-// failDisk has disks fail: a node whose disk has failed must end with an error that names what failed, and answer nothing more.
-func failDisk(on []forgetfs.Op, errno syscall.Errno) func(*strike) error {
+// onDisks is what is done to the disks of the nodes that the target means.
+func onDisks(run func(*strike, []*member) error) func(*strike) error {
 	return func(s *strike) error {
 		ms, giveBack, err := s.take()
 		if err != nil {
 			return err
 		}
 		defer giveBack()
+		return run(s, ms)
+	}
+}
+
+// failDisk has disks fail: a node whose disk has failed must end with an error that names what failed, and answer nothing more.
+func failDisk(on []forgetfs.Op, errno syscall.Errno) func(*strike) error {
+	return onDisks(func(s *strike, ms []*member) error {
 		var traps []<-chan struct{}
 		for _, m := range ms {
 			m.doomed.Store(true)
@@ -105,16 +112,32 @@ func failDisk(on []forgetfs.Op, errno syscall.Errno) func(*strike) error {
 		}
 		for _, m := range ms {
 			m.disk.Clear()
-			// Where a sync has failed, what it should have written is lost, and the cache has it still: no start may believe that, so that the
-			// machine is started again too. Else half of the time.
-			if errno == syscall.EIO || s.rng.IntN(2) == 0 {
-				if _, err := m.disk.Cut(forgetfs.Draw(s.rng, forgetfs.All, forgetfs.Some, forgetfs.Torn)); err != nil {
+			// What the failed call should have written is lost, and the machine's cache has it still, unless the machine is started again too.
+			if s.rng.IntN(2) == 0 {
+				cut := forgetfs.Draw(s.rng, forgetfs.All, forgetfs.Some, forgetfs.Torn)
+				s.Note += fmt.Sprintf("%s: machine started again, %s; ", m.Name, cut)
+				if _, err := m.disk.Cut(cut); err != nil {
 					return err
 				}
 			}
 		}
+		if s.rng.IntN(2) == 0 {
+			// What they tell others when they are back must be there after a power cut.
+			if s.quorum(ms) {
+				s.mark(history.Up)
+			}
+			if err := s.engine.startReady(s.ctx, ms); err != nil {
+				return err
+			}
+			if err := s.cut(ms); err != nil {
+				return err
+			}
+			if s.quorum(ms) {
+				s.mark(history.Down)
+			}
+		}
 		return s.up(ms)
-	}
+	})
 }
 
 // ends demands that a node ends as it must on a disk that fails.
@@ -136,12 +159,7 @@ func (s *strike) ends(ctx context.Context, m *member, errno syscall.Errno) error
 }
 
 // stallDisk has one sync take long.
-func stallDisk(s *strike) error {
-	ms, giveBack, err := s.take()
-	if err != nil {
-		return err
-	}
-	defer giveBack()
+func stallDisk(s *strike, ms []*member) error {
 	var traps []<-chan struct{}
 	for _, m := range ms {
 		traps = append(traps, m.disk.Set(forgetfs.Trap{On: forgetfs.Syncs, N: 1, Do: forgetfs.Stall, For: time.Duration(s.For)}))
@@ -157,13 +175,19 @@ func stallDisk(s *strike) error {
 }
 
 // cutPower cuts the power of nodes at once.
-func cutPower(s *strike) error {
-	ms, giveBack, err := s.take()
-	if err != nil {
+func cutPower(s *strike, ms []*member) error {
+	if err := s.cut(ms); err != nil {
 		return err
 	}
-	defer giveBack()
-	e := s.engine
+	s.down(ms)
+	if s.last() != nil {
+		return nil
+	}
+	return s.up(ms)
+}
+
+// cut cuts the power of nodes that run, at once.
+func (s *strike) cut(ms []*member) error {
 	var cuts []forgetfs.Cut
 	for _, m := range ms {
 		cuts = append(cuts, forgetfs.Draw(s.rng, forgetfs.All, forgetfs.Some, forgetfs.Some, forgetfs.Torn, forgetfs.Kept))
@@ -176,19 +200,8 @@ func cutPower(s *strike) error {
 		wg.Go(func() { _, errs[i] = m.disk.Cut(cuts[i], &m.Process) })
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	s.begin()
 	for i, m := range ms {
 		s.Note += fmt.Sprintf("%s: %s; ", m.Name, cuts[i])
-		e.rec.Add(history.Event{Kind: history.Mark, Note: history.Killed, Node: m.Name, Leader: m.Name == s.Led})
 	}
-	if s.quorum(ms) {
-		s.mark(history.Down)
-	}
-	if s.last() != nil {
-		return nil
-	}
-	return s.up(ms)
+	return errors.Join(errs...)
 }
