@@ -17,10 +17,10 @@
 // # A run
 //
 // A Plan is a run as data; Draw makes one of a seed. Like a swarm, each seed draws which faults there are at all, how often, and
-// how bad network, disks and clocks are at their best. There are two phases. Safety: the faults come at their times, several at
-// once, while producers, workers and readers go on. Liveness: all is healed; a majority alone where the plan says so, and then all
-// nodes, must have a leader and the same log within 30 s, the queues must drain, and the states' digests must be equal, and equal
-// to that of the log replayed.
+// how bad network, disks and clocks are at their best; and which two of the sorts of queues that bench/chaos/workload has. There are
+// two phases. Safety: the faults come at their times, several at once, while producers, workers and readers go on. Liveness: all is
+// healed; a majority alone where the plan says so, and then all nodes, must have a leader and the same log within 30 s, the queues must
+// drain, and the states' digests must be equal, and equal to that of the log replayed.
 //
 // Beside what history.Check demands (G1 to G15, G18), a run fails when
 //
@@ -45,7 +45,7 @@
 //
 //	go test -race ./bench/sim -run TestSeeds -sim.seeds 20 -sim.for 1m -sim.seed 7 -sim.tell
 //	go test ./bench/sim/wasm                                   twice the same, bit for bit; not with -race
-//	go run ./bench/sim/run -wasm 200 -for 10m -native 500
+//	go run ./bench/sim/run -wasm 200 -for 10m -native 500 -within 14m
 //
 // A plan that goes wrong is made smaller by leaving out faults as long as it still goes wrong in the same way, and kept in
 // testdata/seeds. TestKept runs those for ever.
@@ -64,8 +64,13 @@
 // Raft's messages travel singly instead of on streams through raft's own network transport: loss, doubling and overtaking are harder
 // on raft than TCP would be, and cost less to simulate. They are encoded as that transport does.
 //
-// Election time-outs are 250 ms to 1 s, and commit time-outs a tenth of that instead of the product's 5 ms, which would be most of the
+// Election time-outs are 250 ms to 2 s, and commit time-outs a quarter of that instead of the product's 5 ms, which would be most of the
 // messages and of a run's time.
+//
+// A plan draws how many faults and requests there are, not how often they come: a run of ten minutes has some more of them than one of
+// a minute, and quiet times between them. In wasm a request costs a millisecond, all that it brings about taken together, and a try to
+// reach a node nearly as much: at the rates of a short run, a long one took ten times the processor's time, most of it for clients that
+// tried forty times a second to reach a leader that was not there. They wait longer with each try now, as the SDK does.
 //
 // Faults are a list with times instead of draws on the way: leaving one out leaves the others as they are, so a plan can be made smaller.
 package sim

@@ -90,7 +90,7 @@ func (n *node) start() error {
 		Raft: func(c *raft.Config) {
 			e := time.Duration(w.plan.Raft) * time.Millisecond
 			c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = e, e, e
-			c.CommitTimeout = e / 10
+			c.CommitTimeout = e / 4
 		},
 		Limits: group.Limits{SnapshotBytes: w.plan.Snap, TrailingBytes: w.plan.Snap / 2},
 	}

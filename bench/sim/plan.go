@@ -17,6 +17,8 @@ type Plan struct {
 	Millis  int64    `json:"millis"`   // of the safety phase
 	Kinds   []string `json:"kinds"`    // of queues, one each
 	PaceMS  int64    `json:"pace_ms"`  // between two requests of a producer
+	WaitMS  int64    `json:"wait_ms"`  // that a pull waits for a message
+	CalmMS  int64    `json:"calm_ms"`  // between two tries of a client to reach a node, at most
 	Raft    int64    `json:"raft_ms"`  // election time-out
 	Snap    int64    `json:"snap"`     // bytes of log between two snapshots
 	Minor   bool     `json:"minor"`    // the liveness phase begins with a majority alone
@@ -97,18 +99,20 @@ var kinds = []struct {
 }
 
 // Draw makes the plan of a seed: each seed draws which faults there are, how often, and how bad network, disks and clocks are at
-// the best of times. quiet has no faults.
+// the best of times. What is drawn is how much comes about in a run, so that a long one has quiet times, in which what takes long has its turn.
 func Draw(seed uint64, length time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x51b0))
 	p := Plan{Seed: seed, Nodes: 3, Millis: length.Milliseconds()}
 	if r.IntN(4) == 0 {
 		p.Nodes = 5
 	}
-	all := slices.Clone(workload.Modes)
+	all := slices.Concat(workload.Modes, workload.Changes)
 	r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	p.Kinds = slices.Clone(all[:2])
-	p.PaceMS = []int64{200, 500, 1200}[r.IntN(3)]
-	p.Raft = []int64{250, 500, 1000, 1000}[r.IntN(4)]
+	p.PaceMS = p.share(200, 10_000, []int64{300, 150, 60}[r.IntN(3)])
+	p.WaitMS = p.share(300, 5000, []int64{400, 120}[r.IntN(2)])
+	p.CalmMS = []int64{500, 1000, 2000}[r.IntN(3)]
+	p.Raft = []int64{250, 500, 1000, 1000, 2000, 2000}[r.IntN(6)]
 	p.Snap = int64(8+r.IntN(56)) << 10
 	p.Minor = r.IntN(2) == 0
 	p.Writes = []int64{200, 1000, 5000}[r.IntN(3)]
@@ -128,6 +132,9 @@ func Draw(seed uint64, length time.Duration) Plan {
 	return p
 }
 
+// share is the time between two of what is to come about n times in a run, in ms and within bounds.
+func (p *Plan) share(least, most, n int64) int64 { return min(max(p.Millis/n, least), most) }
+
 // drawFaults draws a swarm: each kind is in it or not, so that those that are have their turn undisturbed by the others.
 func drawFaults(r *rand.Rand, p *Plan) (out []Fault) {
 	var bag []int
@@ -142,9 +149,9 @@ func drawFaults(r *rand.Rand, p *Plan) (out []Fault) {
 	if len(bag) == 0 || r.IntN(20) == 0 {
 		return nil // a run without faults is a test too
 	}
-	every := 300 + r.Int64N(2500)
+	every := p.share(300, 60_000, []int64{300, 120, 60, 24}[r.IntN(4)])
 	leader := r.IntN(4) // how often, in 4, it is the leader
-	for at := 500 + r.Int64N(every); at < p.Millis; at += r.Int64N(2*every) + 1 {
+	for at := 500 + r.Int64N(every); at < p.Millis; at += every/8 + r.Int64N(2*every) {
 		k := kinds[bag[r.IntN(len(bag))]]
 		f := Fault{At: at, What: k.what, Node: r.IntN(p.Nodes)}
 		if r.IntN(4) < leader {
@@ -178,14 +185,18 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("plan: millis is %d, want 1,000 to 3,600,000", p.Millis)
 	case len(p.Gapless) != p.Nodes || len(p.Clocks) != p.Nodes:
 		return fmt.Errorf("plan: gapless has %d and clocks %d members, want one for each of %d nodes", len(p.Gapless), len(p.Clocks), p.Nodes)
-	case p.PaceMS < 1 || p.Raft < 50 || p.Snap < 1024 || p.Writes < 1 || p.Net.Least < 0 || p.Net.Most < p.Net.Least:
-		return fmt.Errorf("plan: pace_ms, raft_ms, snap, write_us or net is out of range: %d, %d, %d, %d, %+v", p.PaceMS, p.Raft, p.Snap, p.Writes, p.Net)
-	case len(p.Kinds) == 0 || len(p.Kinds) > len(workload.Modes):
-		return fmt.Errorf("plan: %d kinds, want 1 to %d", len(p.Kinds), len(workload.Modes))
+	case p.PaceMS < 1 || p.WaitMS < 1 || p.WaitMS > 5000 || p.CalmMS < 1 || p.CalmMS > 5000:
+		return fmt.Errorf("plan: pace_ms is %d, want 1 or more; wait_ms %d, want 1 to 5,000; calm_ms %d, want 1 to 5,000", p.PaceMS, p.WaitMS, p.CalmMS)
+	case p.Raft < 50 || p.Snap < 1024 || p.Writes < 1 || p.Net.Least < 0 || p.Net.Most < p.Net.Least:
+		return fmt.Errorf("plan: raft_ms, snap, write_us or net is out of range: %d, %d, %d, %+v", p.Raft, p.Snap, p.Writes, p.Net)
+	}
+	all := slices.Concat(workload.Modes, workload.Changes)
+	if len(p.Kinds) == 0 || len(p.Kinds) > len(all) {
+		return fmt.Errorf("plan: %d kinds, want 1 to %d", len(p.Kinds), len(all))
 	}
 	for _, k := range p.Kinds {
-		if !slices.Contains(workload.Modes, k) {
-			return fmt.Errorf("plan: there is no kind %q, want some of %q", k, workload.Modes)
+		if !slices.Contains(all, k) {
+			return fmt.Errorf("plan: there is no kind %q, want some of %q", k, all)
 		}
 	}
 	for i, f := range p.Faults {

@@ -81,7 +81,8 @@ func (w *world) live() (last client.Verified) {
 	}()
 	load, err := workload.New(workload.Config{
 		Addrs: w.addrs(), Rec: w.rec, Seed: w.plan.Seed, Modes: w.plan.Kinds, Every: time.Duration(w.plan.PaceMS) * time.Millisecond,
-		Producers: 2, Pullers: 2, Dial: w.dial(clientHosts[1]),
+		Producers: 2, Pullers: 2, Wait: time.Duration(w.plan.WaitMS) * time.Millisecond, Calm: time.Duration(w.plan.CalmMS) * time.Millisecond,
+		Dial: w.dial(clientHosts[1]),
 	})
 	if err == nil {
 		err = load.Begin(context.Background(), cl)

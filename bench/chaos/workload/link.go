@@ -28,6 +28,8 @@ type link struct {
 	number  uint64 // the last one drawn
 	tag     uint64
 	hint    string
+	most    time.Duration // between two tries; 0: that of those in a hurry
+	misses  int           // tries in a row that came to nothing
 }
 
 // Patience of a link.
@@ -45,9 +47,14 @@ func (l *link) drop() {
 	}
 }
 
-// backOff waits a little, drawn, as long as ctx lives.
+// hurry is how long a link waits between two tries at most that has not been told to wait longer.
+const hurry = 60 * time.Millisecond
+
+// backOff waits a little, drawn, as long as ctx lives. With every try that came to nothing it is longer, up to most.
 func (l *link) backOff(ctx context.Context) error {
-	return linger(ctx, time.Duration(5+l.rng.IntN(60))*time.Millisecond)
+	up := hurry << min(l.misses, 16)
+	l.misses++
+	return linger(ctx, 5*time.Millisecond+time.Duration(l.rng.Int64N(int64(min(up, max(l.most, hurry))))))
 }
 
 // linger lets time pass, which is what leases, delays and slow workers are about.
@@ -81,6 +88,7 @@ func (l *link) connect(ctx context.Context) error {
 		l.hint = ""
 		err := l.try(ctx, addr)
 		if err == nil {
+			l.misses = 0
 			return nil
 		}
 		l.drop()
@@ -151,7 +159,11 @@ func (l *link) try(ctx context.Context, addr string) error {
 func (l *link) exchange(t wire.Type, body any) (wire.Raw, error) {
 	l.tag++
 	tag := l.tag
-	deadline := time.Now().Add(linkAnswer)
+	patience := linkAnswer
+	if pull, ok := body.(*wire.Lease); ok { // is answered when there is something, or its wait is over
+		patience += time.Duration(pull.WaitMillis) * time.Millisecond
+	}
+	deadline := time.Now().Add(patience)
 	_ = l.ws.SetWriteDeadline(deadline)
 	if err := l.ws.WriteMessage(websocket.BinaryMessage, wire.AppendFrame(nil, t, tag, body)); err != nil {
 		return wire.Raw{}, fmt.Errorf("%w: %w", errNoAnswer, err)

@@ -21,6 +21,7 @@ const (
 	workLease  = 500 * time.Millisecond
 	workRetry  = 200 * time.Millisecond
 	workWindow = 1500 * time.Millisecond
+	pullWait   = 300 * time.Millisecond // for a message, where Config.Wait does not say
 )
 
 // load is everything that is done to one queue, and what its parts share.
@@ -36,6 +37,8 @@ type load struct {
 	producers, pullers int
 	people             *atomic.Int64 // of all loads: the last number that a client was given
 	gate               *gate         // of all loads: workers stand still at it
+	wait               time.Duration // of a pull for a message
+	calm               time.Duration // between two tries to reach a node, at most
 	healthy            atomic.Bool   // workers do no harm any more
 
 	mu  sync.Mutex
@@ -45,7 +48,7 @@ type load struct {
 
 func (w *load) link() *link {
 	n := int(w.people.Add(1))
-	return &link{addrs: w.addrs, dial: w.dial, rec: w.rec, worker: n, rng: rand.New(rand.NewPCG(w.seed, uint64(n)))}
+	return &link{addrs: w.addrs, dial: w.dial, rec: w.rec, worker: n, most: w.calm, rng: rand.New(rand.NewPCG(w.seed, uint64(n)))}
 }
 
 // met remembers a message.
@@ -205,7 +208,7 @@ func (w *load) pull(ctx context.Context) {
 		}
 		ev := history.Event{Worker: l.worker, Op: history.Lease, Queue: w.queue, Session: l.session, Number: req.Number}
 		ev.Call = l.rec.Call(ev)
-		body := &wire.Lease{Queue: w.queue, Max: most, WaitMillis: 300, Worker: fmt.Sprintf("puller %d", l.worker), Request: req}
+		body := &wire.Lease{Queue: w.queue, Max: most, WaitMillis: w.wait.Milliseconds(), Worker: fmt.Sprintf("puller %d", l.worker), Request: req}
 		a := l.ask(context.WithoutCancel(ctx), wire.TypeLease, body)
 		got, _ := understood[wire.Leased](&a)
 		a.at = got.At

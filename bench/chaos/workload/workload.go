@@ -43,6 +43,9 @@ type Config struct {
 
 	Every              time.Duration // between two requests of a producer, twice that in a fifo queue; 0: as the mode needs it
 	Producers, Pullers int           // of each queue; 0: 3 and 4
+	// Wait is how long a pull waits for a message, up to 5 s; 0: 300 ms. Calm is how long a client waits at most between two tries
+	// to reach a node, up to which each wait is longer than the one before it; 0: 60 ms, so that what a fault costs is seen at once.
+	Wait, Calm time.Duration
 	// Dial opens a connection to one of Addrs, or to an address that a node has told; nil: TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
@@ -87,7 +90,7 @@ func New(cfg Config) (*Workload, error) {
 		if mode == movedMode {
 			l.pullers = 1
 		}
-		l.dial = cfg.Dial
+		l.dial, l.wait, l.calm = cfg.Dial, cmp.Or(cfg.Wait, pullWait), cfg.Calm
 		if cfg.Every > 0 {
 			if l.every = cfg.Every; mode == "fifo" {
 				l.every *= 2
@@ -101,7 +104,7 @@ func New(cfg Config) (*Workload, error) {
 		if mode == buriedMode {
 			w.loads = append(w.loads, &load{
 				queue: l.deadLetterQueue(), kind: lettersMode, mode: "unordered", addrs: l.addrs, rec: l.rec, seed: rng.Uint64(), ids: map[string]bool{},
-				people: l.people, gate: l.gate, dial: l.dial, every: l.every, pullers: 2,
+				people: l.people, gate: l.gate, dial: l.dial, wait: l.wait, calm: l.calm, every: l.every, pullers: 2,
 			})
 		}
 	}

@@ -11,13 +11,11 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -38,8 +36,8 @@ var (
 	nativeRuns = flag.Int("native", 40, "seeds to run natively, with the race detector")
 	length     = flag.Duration("for", time.Minute, "fake time of a run in wasm while faults go on")
 	nativeFor  = flag.Duration("native-for", time.Minute, "the same of a native run")
-	first      = flag.Uint64("seed", 0, "the first seed; 0: by the clock")
-	jobs       = flag.Int("jobs", 2, "runs in wasm at a time")
+	firstSeed  = flag.Uint64("seed", 0, "the first seed; 0: by the clock")
+	jobs       = flag.Int("jobs", 2, "runs at a time")
 	within     = flag.Duration("within", 0, "end after about that, with what was done by then; 0: when all is done")
 	shrink     = flag.Duration("shrink", 5*time.Minute, "how long a plan that goes wrong is made smaller")
 	keep       = flag.String("keep", "bench/sim/testdata/seeds", "where plans that go wrong are written")
@@ -107,6 +105,9 @@ func (s *sum) line(took time.Duration) string {
 		took.Round(time.Second))
 }
 
+// wasmShare is how much of -within the runs in wasm have at most.
+const wasmShare = 0.7
+
 func run(ctx context.Context) error {
 	began := time.Now()
 	work := ctx
@@ -115,9 +116,20 @@ func run(ctx context.Context) error {
 		work, cancel = context.WithTimeout(ctx, *within)
 		defer cancel()
 	}
-	seed := *first
+	seed := *firstSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixMilli())
+	}
+	bin := ""
+	if *nativeRuns > 0 && *planFile == "" {
+		dir, err := os.MkdirTemp("", "quorate-sim-run-")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = os.RemoveAll(dir) }() // a temporary folder that stays does no harm
+		if bin, err = buildNative(ctx, dir); err != nil {
+			return err
+		}
 	}
 	m, err := wasm.Load(ctx, "")
 	if err != nil {
@@ -144,10 +156,16 @@ func run(ctx context.Context) error {
 		return nil
 	}
 	s := &sum{kinds: map[string]int{}, sometimes: map[string]int{}}
-	if err := inWasm(work, m, seed, s); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+	first := work
+	if *within > 0 && *nativeRuns > 0 { // what is left of it is for the native runs
+		var cancel context.CancelFunc
+		first, cancel = context.WithDeadline(work, began.Add(time.Duration(float64(*within)*wasmShare)))
+		defer cancel()
+	}
+	if err := inWasm(first, m, seed, s); err != nil && !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
-	if err := natively(work, seed+uint64(*wasmRuns), s); err != nil && work.Err() == nil {
+	if err := natively(work, bin, seed+uint64(*wasmRuns), s); err != nil && work.Err() == nil {
 		return err
 	}
 	for what, n := range s.sometimes {
@@ -219,55 +237,119 @@ func inWasm(ctx context.Context, m *wasm.Module, from uint64, s *sum) error {
 	return errors.Join(errs...)
 }
 
-// natively runs seeds in one process of the test, with the race detector.
-func natively(ctx context.Context, from uint64, s *sum) error {
-	if *nativeRuns == 0 {
-		return nil
+// chunk is how many seeds one process of the test runs.
+const chunk = 10
+
+// natively runs seeds in processes of the test side by side, with the race detector.
+func natively(ctx context.Context, bin string, from uint64, s *sum) error {
+	next := make(chan uint64)
+	go func() {
+		defer close(next)
+		for i := 0; i < *nativeRuns; i += chunk {
+			select {
+			case next <- uint64(i):
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	var wg sync.WaitGroup
+	errs := make([]error, *jobs)
+	for j := range *jobs {
+		wg.Go(func() {
+			for at := range next {
+				end := min(at+chunk, uint64(*nativeRuns))
+				for at < end && errs[j] == nil && ctx.Err() == nil {
+					at, errs[j] = oneProcess(ctx, bin, from, at, end, s)
+				}
+			}
+		})
 	}
-	args := []string{
-		"test", "-race", "-count", "1", "-timeout", "0", "-run", "^TestSeeds$", "github.com/quorate/quorate/bench/sim", "-v",
-		"-args", "-sim.results", fmt.Sprintf("-sim.seed=%d", from), fmt.Sprintf("-sim.seeds=%d", *nativeRuns), fmt.Sprintf("-sim.for=%v", *nativeFor),
-	}
-	if tag := mutant.Tag(); tag != "" {
-		args = slices.Insert(args, 1, "-tags", tag)
-	}
-	cmd := exec.CommandContext(ctx, "go", args...)
-	cmd.Stderr = os.Stderr
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// oneProcess runs the seeds from+at to from+end-1 in one process, and says with which another one has to go on: a race, a panic or a deadlock
+// ends a process without the result of its seed.
+func oneProcess(ctx context.Context, bin string, from, start, end uint64, s *sum) (at uint64, err error) {
+	at = start
+	cmd := exec.CommandContext(ctx, bin, "-test.run=^TestSeeds$", "-test.timeout=0", "-sim.results",
+		fmt.Sprintf("-sim.seed=%d", from+at), fmt.Sprintf("-sim.seeds=%d", end-at), fmt.Sprintf("-sim.for=%v", *nativeFor))
+	var rest tail
+	cmd.Stderr = &rest
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return err
+		return at, err
 	}
 	if err := cmd.Start(); err != nil {
-		return err
+		return at, err
 	}
-	var tail bytes.Buffer
 	lines := bufio.NewReader(out)
-	seed := from
 	for {
 		line, err := lines.ReadString('\n')
 		if text, ok := strings.CutPrefix(line, sim.ResultLine); ok {
 			r := new(sim.Result)
 			if err := json.Unmarshal([]byte(text), r); err != nil {
-				return fmt.Errorf("result of a native run: %w", err)
+				return at, errors.Join(fmt.Errorf("result of a native run: %w", err), cmd.Process.Kill(), cmd.Wait())
 			}
 			s.add(sim.Draw(r.Seed, *nativeFor), r, true)
-			seed = r.Seed + 1
-		} else if tail.Len() < 1<<20 {
-			tail.WriteString(line)
-		}
-		if errors.Is(err, io.EOF) {
-			break
+			at = r.Seed - from + 1
+		} else {
+			_, _ = rest.Write([]byte(line)) // it takes all
 		}
 		if err != nil {
-			return err
+			break
 		}
 	}
-	err = cmd.Wait()
-	if err != nil && ctx.Err() == nil && seed < from+uint64(*nativeRuns) { // a run that has no result: a race, a panic, a deadlock
-		fmt.Print(tail.String())
-		s.add(sim.Draw(seed, *nativeFor), &sim.Result{Seed: seed, Broken: 1, Wrong: []string{"a native run ended without a result"}}, true)
+	if err := cmd.Wait(); err == nil || ctx.Err() != nil {
+		return end, nil
 	}
-	return nil
+	r := &sim.Result{Seed: from + at, Broken: 1, Wrong: []string{"a native run ended without a result"}}
+	if at == end {
+		if !rest.raced() {
+			return end, nil // the results say what was wrong
+		}
+		r = &sim.Result{Seed: from + end - 1, Broken: 1, Wrong: []string{fmt.Sprintf("a data race in one of %d native runs", end-start)}}
+	}
+	fmt.Print(rest.String())
+	s.add(sim.Draw(r.Seed, *nativeFor), r, true)
+	return at + 1, nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu sync.Mutex
+	b  []byte
+}
+
+// tailMost is how much of a native run's output is shown where it has no result.
+const tailMost = 256 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.b = append(t.b, p...); len(t.b) > 2*tailMost {
+		t.b = slices.Clone(t.b[len(t.b)-tailMost:])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.b)
+}
+
+func (t *tail) raced() bool { return strings.Contains(t.String(), "WARNING: DATA RACE") }
+
+// buildNative builds the test with the race detector.
+func buildNative(ctx context.Context, dir string) (bin string, err error) {
+	bin = filepath.Join(dir, "sim.test")
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-race", "-tags", mutant.Tag(), "-o", bin, "github.com/quorate/quorate/bench/sim")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the native simulation: %w\n%s", err, out)
+	}
+	return bin, nil
 }
 
 // minimise finds a small plan that goes wrong like one that did, and keeps it.
