@@ -44,10 +44,9 @@ func (s *State) ack(op *Ack) Outcome {
 		return o
 	}
 
-	t := s.tallies.Mut(q.slot)
-	t.acked++
+	s.countAcked(q, m)
 	took := s.now - sd.leasedAt
-	t.leaseMillis += took
+	s.tallies.Mut(q.slot).leaseMillis += took
 	var o Outcome
 	recorded := none
 	closes := m.flags&flagMoved != 0 // a dead letter is closed: nothing is recorded, whatever was pushed stays

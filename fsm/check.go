@@ -253,6 +253,7 @@ func (c *checker) messages() {
 	s := c.s
 	var group, sides, task, origin int64
 	bytes := map[int32]int64{}
+	kinds := map[*kindTally]int64{}
 	parked := 0
 	s.messages.Each(func(slot int32, m *message) bool {
 		c.blob("body", m.id, m.body, owner(ownMessage, slot))
@@ -307,6 +308,9 @@ func (c *checker) messages() {
 			return true
 		}
 		group++
+		if m.state == StateReady && m.bits&hasKind != 0 {
+			kinds[s.kindOf(s.queues[m.queue], m)]++
+		}
 		if m.state != StateDead {
 			bytes[m.queue] += int64(s.arena.Size(m.body))
 		}
@@ -324,6 +328,7 @@ func (c *checker) messages() {
 		}
 		return true
 	})
+	c.kinds(kinds)
 	for _, slot := range s.names {
 		if have := s.tallies.Get(slot).bytes; have != bytes[slot] {
 			c.bad("queue %q counts %d bytes, a scan finds %d", s.queues[slot].meta.name, have, bytes[slot])

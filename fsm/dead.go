@@ -22,8 +22,7 @@ func (s *State) die(q *queue, slot int32, reason DeadReason) {
 	}
 	t.bytes -= int64(s.arena.Size(m.body))
 	t.dead++
-	t.died++
-	t.diedBy[reason]++
+	s.countDied(q, m, reason)
 	s.linkDead(q, slot)
 	s.indexDead(q, slot, false)
 	s.tellTask(q, m)

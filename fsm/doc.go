@@ -223,6 +223,10 @@
 // A key in debt is remembered without a message, so debts have a maximum. It refuses enqueues, and what is in already may pass it, as
 // with results: the alternative, to lease nothing of a key that finds no room, would stop keys that owe nothing.
 //
+// What is ready, done and dead by kind is counted beside the state (fsm/kinds.go), on each node from when it read its state: it serves
+// metrics alone, whose readers know counters that begin anew. As state it would need a table with a maximum, and a kind that found
+// none left would be counted otherwise on nodes that were restored.
+//
 // Rejected for keys: a heap of keys by virtual time instead of rings (state that drifts apart for ever, and floats or large numbers
 // for weights); skipping parked flows where serving looks (a scan that grows with what is parked); the place of a released message
 // found by walking its flow; a tree for all messages of a flow, where nearly all come in order. Debts end by reclaim and not when

@@ -11,10 +11,9 @@ func (s *State) handOver(q *queue, slot int32) (lease ID) {
 	s.serveReady(q, slot, false)
 	s.charge(q)
 	lease = s.nextID()
-	t := s.tallies.Mut(q.slot)
-	t.ready--
-	t.acked++
 	m := s.messages.Get(slot)
+	s.countReady(q, m, -1)
+	s.countAcked(q, m)
 	s.tellTask(q, m)
 	if m.flags&flagMoved != 0 {
 		s.addTomb(q, m, lease, tombClosed)
@@ -24,7 +23,7 @@ func (s *State) handOver(q *queue, slot int32) (lease ID) {
 	s.leave(q, slot)
 	s.unindexMessage(slot)
 	p := s.messages.Mut(slot)
-	p.state, p.gen, p.flags = StateDone, t.liveGen-1, 0
+	p.state, p.gen, p.flags = StateDone, s.tallies.Get(q.slot).liveGen-1, 0
 	s.parked = append(s.parked, slot)
 	return lease
 }

@@ -114,9 +114,8 @@ func (s *State) take(q *queue, slot, who, by int32, length int64) int32 {
 	sl := s.newSide(slot)
 	m := s.messages.Mut(slot)
 	m.state = StateLeased
-	t := s.tallies.Mut(q.slot)
-	t.ready--
-	t.leased++
+	s.countReady(q, m, -1)
+	s.tallies.Mut(q.slot).leased++
 	s.charge(q)
 
 	sd := s.sides.Mut(sl)

@@ -132,6 +132,7 @@ func (s *State) movedFields(m *message, text *[32]byte) (f fields) {
 func (s *State) moveDead(q, to *queue, slot int32, reason DeadReason) {
 	m := *s.messages.Get(slot)
 	s.tellTask(q, &m)
+	s.countDied(q, &m, reason)
 	var text [32]byte
 	f := s.movedFields(&m, &text)
 	mv := move{old: m.id, failedAt: s.now, origin: q.meta.number, worker: none, reason: reason, priority: m.priority}
@@ -162,10 +163,7 @@ func (s *State) moveDead(q, to *queue, slot int32, reason DeadReason) {
 	s.messages.Mut(at).flags |= m.flags & flagPushed
 	s.finish(q, slot)
 
-	t := s.tallies.Mut(q.slot)
-	t.died++
-	t.diedBy[reason]++
-	t.movedOut++
+	s.tallies.Mut(q.slot).movedOut++
 	s.tallies.Mut(to.slot).movedIn++
 }
 

@@ -108,6 +108,7 @@ type queue struct {
 	offered   int64      // Σ of what keys offer
 	parked    int64      // ready messages of keys that are full or held
 	rings     uint16     // bit p: there is a ring in priority p
+	kinds     *kindTable // nil: no message has had one
 	clockPos  [clocks]int32
 	clockHead [clocks]clockHead
 	told      uint64 // index of the entry that last reported it ready
@@ -337,6 +338,7 @@ func (s *State) purgeLive(q *queue) int64 {
 	}
 	s.groupCount -= n
 	t.ready, t.scheduled, t.retrying = 0, 0, 0
+	q.kinds.noneReady()
 	t.bytes = 0
 	t.liveGen++
 	s.swapIndex(q, true)
@@ -419,6 +421,7 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 		garbageJob{kind: garbageQueue, head: q.slot})
 	s.swapIndex(q, true)
 	s.nameDead(q.meta.options.DeadLetterQueue, -1)
+	s.dropKinds(q)
 	t.gone = true
 	t.moved = 0
 	t.leased, t.bytes, t.dedups, t.results, t.resultBytes, t.tombs = 0, 0, 0, 0, 0, 0

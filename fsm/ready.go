@@ -204,10 +204,9 @@ func (s *State) tellReady(q *queue) {
 
 // nowReady counts a message that has become ready, leasable or not, and puts its ttl under the clock.
 func (s *State) nowReady(q *queue, slot int32) {
-	t := s.tallies.Mut(q.slot)
-	t.ready++
 	m := s.messages.Mut(slot)
-	m.gen = t.liveGen
+	s.countReady(q, m, 1)
+	m.gen = s.tallies.Get(q.slot).liveGen
 	if m.hasSide() && s.sides.Get(m.side).expires != 0 {
 		s.duePush(q, m.side)
 	}
@@ -223,7 +222,7 @@ func (s *State) detach(q *queue, slot int32, end leaseEnd) {
 		s.dueRemove(q, m.side)
 		s.shelter(q, slot)
 		s.removeReady(q, slot)
-		s.tallies.Mut(q.slot).ready--
+		s.countReady(q, s.messages.Get(slot), -1)
 	case StateScheduled, StateRetrying:
 		s.dueRemove(q, m.side)
 		s.leaveWaiting(q, slot)

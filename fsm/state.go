@@ -60,6 +60,7 @@ type State struct {
 	lastQueue     *queue             // the last one found by name
 	groupCount    int64              // live messages and dead letters
 	orderedQueues int                // queues that are fifo or per_key
+	groupKinds    int                // kinds that are counted apart, of all queues
 
 	victimAt table.Ints // position of a message in its queue's victims + 1
 	planned  []int32    // messages that the operation at hand is to drop

@@ -19,7 +19,12 @@ type QueueStats struct {
 	// first, the one whose lease ends first (where keys matter, the first of the key that has had something ready for longest); 0 if
 	// the queue holds none. Without delays, retries and long leases that is the
 	// oldest live message; with them one that is older may hide behind.
-	OldestEnqueuedAt                            int64
+	OldestEnqueuedAt int64
+	// WaitingSince is T since when the one of them has been ready that has been for longest: the first ready message of each priority,
+	// the first of those that came back to an older place, and where keys matter the first of the key that has had something ready for longest; 0 if
+	// there is none. One that was released counts from its last lease, as nothing says when that ended.
+	// What waits behind another of its key or queue is not looked at.
+	WaitingSince                                int64
 	Results, ResultBytes, DedupKeys, Tombstones int64 // not yet reclaimed
 
 	// Totals.
@@ -178,8 +183,8 @@ func (s *State) Stats(n uint32) QueueStats {
 	return QueueStats{
 		Name: q.meta.name, Options: q.meta.options,
 		Ready: t.ready, Blocked: q.blocked, Parked: q.parked, KeyDebts: int64(q.debts.Len()), Scheduled: t.scheduled, Retrying: t.retrying, Leased: t.leased, Dead: t.dead, Bytes: t.bytes,
-		OldestEnqueuedAt: s.oldest(q),
-		Results:          t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
+		OldestEnqueuedAt: s.oldest(q), WaitingSince: s.waitingSince(q),
+		Results: t.results, ResultBytes: t.resultBytes, DedupKeys: t.dedups, Tombstones: t.tombs,
 		Enqueued: t.enqueued, Acked: t.acked, Nacked: t.nacked, Expired: t.expired, Died: t.died, Duplicates: t.duplicates,
 		Redriven: t.redriven, Refused: t.refused, RefusedBy: t.refusedBy, DeadDropped: t.deadDropped, TombstonesDropped: t.tombsDropped,
 		DiedByReason: t.diedBy, LeaseMillisSum: t.leaseMillis, Cancelled: t.cancelled, Rescheduled: t.rescheduled,
@@ -188,13 +193,8 @@ func (s *State) Stats(n uint32) QueueStats {
 	}
 }
 
-func (s *State) oldest(q *queue) int64 {
-	var at int64
-	look := func(slot int32) {
-		if m := s.messages.Get(slot); at == 0 || m.enqueued < at {
-			at = m.enqueued
-		}
-	}
+// firstReady calls look for the messages of a queue that are first in what serves it.
+func (s *State) firstReady(q *queue, look func(slot int32)) {
 	for p := range q.ready {
 		if q.ready[p].head != none {
 			look(q.ready[p].head)
@@ -206,6 +206,38 @@ func (s *State) oldest(q *queue) int64 {
 	if q.flows.head != none {
 		look(s.first(q.flows.head)) // the flow that was formed first
 	}
+}
+
+func (s *State) waitingSince(q *queue) int64 {
+	var since int64
+	s.firstReady(q, func(slot int32) {
+		m := s.messages.Get(slot)
+		at := m.enqueued
+		if m.hasSide() {
+			switch sd := s.sides.Get(m.side); {
+			case sd.lease.IsZero():
+				at = max(at, sd.due) // its delay's end, if it had one
+			case sd.end == endNack || sd.end == endExpiry:
+				at = sd.due // its retry's time
+			default:
+				at = sd.leasedAt
+			}
+		}
+		if at = min(at, s.now); since == 0 || at < since {
+			since = at
+		}
+	})
+	return since
+}
+
+func (s *State) oldest(q *queue) int64 {
+	var at int64
+	look := func(slot int32) {
+		if m := s.messages.Get(slot); at == 0 || m.enqueued < at {
+			at = m.enqueued
+		}
+	}
+	s.firstReady(q, look)
 	if _, sl, ok := q.due.Min(); ok {
 		look(s.sides.Get(sl).message)
 	}
