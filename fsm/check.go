@@ -253,7 +253,7 @@ func (c *checker) messages() {
 	s := c.s
 	var group, sides, task, origin int64
 	bytes := map[int32]int64{}
-	kinds := map[*kindTally]int64{}
+	kinds := map[kindKey]int64{}
 	parked := 0
 	s.messages.Each(func(slot int32, m *message) bool {
 		c.blob("body", m.id, m.body, owner(ownMessage, slot))
@@ -309,7 +309,7 @@ func (c *checker) messages() {
 		}
 		group++
 		if m.state == StateReady && m.bits&hasKind != 0 {
-			kinds[s.kindOf(s.queues[m.queue], m)]++
+			kinds[kindKey{m.queue, s.kindOf(s.queues[m.queue], m).kind}]++
 		}
 		if m.state != StateDead {
 			bytes[m.queue] += int64(s.arena.Size(m.body))

@@ -1,7 +1,13 @@
 package fsm
 
+// kindKey is a kind of a queue that is counted apart; "": the others.
+type kindKey struct {
+	queue int32
+	kind  string
+}
+
 // kinds holds the counts of ready messages by kind against those of a scan, and the rest against the queue's own.
-func (c *checker) kinds(found map[*kindTally]int64) {
+func (c *checker) kinds(found map[kindKey]int64) {
 	s := c.s
 	all := 0
 	for _, slot := range s.names {
@@ -14,8 +20,8 @@ func (c *checker) kinds(found map[*kindTally]int64) {
 			c.bad("queue %q counts %d kinds apart", q.meta.name, len(q.kinds.kinds))
 		}
 		for _, k := range append(q.kinds.kinds[:len(q.kinds.kinds):len(q.kinds.kinds)], &q.kinds.other) {
-			if k.ready != found[k] {
-				c.bad("queue %q counts %d ready of kind %q, a scan finds %d", q.meta.name, k.ready, k.kind, found[k])
+			if n := found[kindKey{slot, k.kind}]; k.ready != n {
+				c.bad("queue %q counts %d ready of kind %q, a scan finds %d", q.meta.name, k.ready, k.kind, n)
 			}
 		}
 		for i, k := range s.Kinds(q.meta.number, nil) {

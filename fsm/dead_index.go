@@ -167,13 +167,16 @@ func (s *State) swapIndex(q *queue, moved bool) {
 	*x = nil
 }
 
-func (x *deadIndex) bytes() (n int64) {
+func (s *State) deadBytes(x *deadIndex) (n int64) {
 	if x == nil {
 		return 0
 	}
 	n = x.all.Bytes() + int64(cap(x.groups))*4
 	for r := range x.reason {
 		n += x.reason[r].Bytes()
+	}
+	for _, g := range x.groups {
+		n += s.deadGroups[g].order.Bytes()
 	}
 	return n
 }

@@ -181,7 +181,12 @@ func TestWaitingSince(t *testing.T) {
 			m.DelayMillis = 100
 			r.put(m)
 		}, -1},
-		{"since its retry was due", func(r *rig) { r.put(text("x")); r.tick(10); r.ok(&Nack{Token: r.lease1(), DelayMillis: 1000}); r.tick(5000) }, 1010},
+		{"since its retry was due", func(r *rig) {
+			r.put(text("x"))
+			r.tick(10)
+			r.ok(&Nack{Token: r.lease1(), DelayMillis: 1000})
+			r.tick(5000)
+		}, 1010},
 		{"since the retry of a lease that ran out was due", func(r *rig) { r.put(text("x")); r.lease1(); r.tick(1000); r.tick(5000) }, 2000},
 		{"since the lease it came back from", func(r *rig) { r.put(text("x")); r.tick(10); r.ok(&Release{Token: r.lease1()}); r.tick(5000) }, 10},
 		{"lowest of all priorities", func(r *rig) { r.put(prio("x", 1)); r.tick(50); r.put(prio("x", 9)) }, 0},

@@ -260,6 +260,36 @@ type Memory struct {
 
 // Memory walks the queues, not the records.
 func (s *State) Memory() Memory {
+	m := s.MemoryOfTables()
+	s.AddQueues(&m, "", len(s.names))
+	return m
+}
+
+// AddQueues adds to m what is counted by queue, for at most so many queues behind after in the order of names, and says which was
+// the last of them and whether there are more. With MemoryOfTables it is Memory, for who holds the state a little at a time.
+func (s *State) AddQueues(m *Memory, after string, most int) (last string, more bool) {
+	at := sort.Search(len(s.names), func(i int) bool { return s.queues[s.names[i]].meta.name > after })
+	for _, slot := range s.names[at:] {
+		if most--; most < 0 {
+			return last, true
+		}
+		t, q := s.tallies.Get(slot), s.queues[slot]
+		last = q.meta.name
+		m.Messages += t.live()
+		m.Dead += t.dead
+		m.Garbage -= t.live() + t.dead
+		m.Results += t.results
+		m.Tombstones += t.tombs
+		m.DedupKeys += t.dedups
+		m.TableBytes += s.deadBytes(q.deadIx) + s.deadBytes(q.movedIx)
+		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes() +
+			q.victims.Bytes() + q.heads.Bytes() + q.held.Bytes() + q.debts.Bytes()
+	}
+	return last, false
+}
+
+// MemoryOfTables is Memory without what is counted by queue.
+func (s *State) MemoryOfTables() Memory {
 	m := Memory{
 		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.laneIx.Len()),
 		Keys: int64(s.keys.Len()), Flows: int64(s.flows.Len()),
@@ -268,19 +298,7 @@ func (s *State) Memory() Memory {
 	}
 	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
 	m.Batches = int64(s.batches.recs.Len())
-	for _, slot := range s.names {
-		t := s.tallies.Get(slot)
-		m.Messages += t.live()
-		m.Dead += t.dead
-		m.Results += t.results
-		m.Tombstones += t.tombs
-		m.DedupKeys += t.dedups
-		q := s.queues[slot]
-		m.TableBytes += q.deadIx.bytes() + q.movedIx.bytes()
-		m.TableBytes += q.released.Bytes() + q.due.Bytes() + q.leases.Bytes() + q.dedups.Bytes() + q.results.Bytes() + q.order.bytes() +
-			q.victims.Bytes() + q.heads.Bytes() + q.held.Bytes() + q.debts.Bytes()
-	}
-	m.Garbage = int64(s.messages.Len()) - m.Messages - m.Dead
+	m.Garbage = int64(s.messages.Len())
 	m.TableBytes += s.victimAt.Bytes() + s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
@@ -288,10 +306,5 @@ func (s *State) Memory() Memory {
 		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.rows.Bytes() + s.laneIx.Bytes() +
 		s.keys.Bytes() + s.keyIx.Bytes() + s.flows.Bytes() +
 		s.schedules.Bytes() + s.scheduleDue.Bytes() + s.moves.Bytes() + s.moveID.Bytes() + s.moveOld.Bytes() + s.deadGroupIx.Bytes()
-	for _, g := range s.deadGroups {
-		if g != nil {
-			m.TableBytes += g.order.Bytes()
-		}
-	}
 	return m
 }

@@ -57,7 +57,7 @@ func TestLeaderAndFollower(t *testing.T) {
 	}
 
 	_, text, _ := get(t, "http://"+leader.addr+"/metrics")
-	if !strings.Contains(text, `quorate_queue_pending_total{queue="q"} 1`) {
+	if !strings.Contains(text, `quorate_queue_pending_total{kind="",queue="q"} 1`) {
 		t.Error("the leader exports no queues")
 	}
 	if _, text, _ = get(t, "http://"+follower.addr+"/metrics"); strings.Contains(text, "quorate_queue_") || !strings.Contains(text, "quorate_leading 0\n") {
@@ -135,13 +135,13 @@ func TestQueueMetrics(t *testing.T) {
 	p.enqueue("b", wire.Message{})
 	_, text, _ := get(t, "http://"+n.addr+"/metrics")
 	for _, line := range []string{
-		`quorate_queue_overflowed_total{queue="b"} 1`, `quorate_queue_dead_total{queue="b",reason="overflow"} 1`, `quorate_queue_paused{queue="b"} 1`,
+		`quorate_queue_overflowed_total{queue="b"} 1`, `quorate_queue_dead_total{kind="",queue="b",reason="overflow"} 1`, `quorate_queue_paused{queue="b"} 1`,
 		`quorate_queue_paused{queue="a"} 0`, `quorate_queue_limit{limit="max_depth",queue="b"} 1`, `quorate_queue_limit{limit="max_in_flight",queue="b"} 7`,
 		`quorate_queue_limit{limit="rate",queue="b"} 2.5`, `quorate_queue_parked{queue="b"} 0`, `quorate_queue_key_debts{queue="b"} 0`,
-		`quorate_queue_pending_total{queue="a"} 1`, `quorate_queue_leased{queue="a"} 0`, `quorate_queue_dead{queue="a"} 1`,
-		`quorate_queue_enqueued_total{queue="a"} 3`, `quorate_queue_ack_total{queue="a"} 1`, `quorate_queue_nack_total{queue="a"} 1`,
-		`quorate_queue_dead_total{queue="a",reason="permanent"} 1`, `quorate_queue_dead_total{queue="a",reason="expired"} 0`,
-		`quorate_queue_pending_total{queue="b"} 1`, `quorate_queues 3`, `quorate_queues_unexported 1`, `quorate_leading 1`,
+		`quorate_queue_pending_total{kind="",queue="a"} 1`, `quorate_queue_leased{queue="a"} 0`, `quorate_queue_dead{queue="a"} 1`,
+		`quorate_queue_enqueued_total{queue="a"} 3`, `quorate_queue_ack_total{kind="",queue="a"} 1`, `quorate_queue_nack_total{queue="a"} 1`,
+		`quorate_queue_dead_total{kind="",queue="a",reason="permanent"} 1`, `quorate_queue_dead_total{kind="",queue="a",reason="expired"} 0`,
+		`quorate_queue_pending_total{kind="",queue="b"} 1`, `quorate_queues 3`, `quorate_queues_unexported 1`, `quorate_leading 1`,
 		`quorate_connections 1`, `quorate_enqueue_commit_seconds_count 6`, `quorate_enqueue_to_lease_seconds_count 2`,
 		`quorate_lease_to_ack_seconds_count 1`, `quorate_state_records{table="messages"} 3`, `quorate_slow_consumers_total{what="closed"} 0`,
 	} {

@@ -35,7 +35,7 @@ type Config struct {
 	OutBytes      int // bytes a connection may owe its peer, half of it deliveries, half answers, each passed by one frame or batch at most, and as much again in the writer's hand; default 16 MiB or four frames, whichever is more
 	MaxUnderWay   int // unanswered requests a connection may have; default 32,768
 	MaxSlow       int // of them, waits and reads at once; default 1,024
-	MetricQueues  int // queues with their own series in /metrics; default 1,000
+	MetricQueues  int // queues with series of their own in /metrics, the first by name; default 1,000
 	MaxHTTPHeader int // bytes of an HTTP head; default 16 KiB
 }
 
@@ -48,6 +48,7 @@ const (
 	peekDefault     = 10
 	trackedLeases   = 16384       // leases a connection remembers the hand-out time of, for the lease-to-ack histogram
 	readTurns       = 16          // answers of up to 4 MiB, or one body beyond, that are being copied at once
+	scrapesAtOnce   = 4           // answers of up to a few MB each
 	verifyWait      = time.Minute // hashing ten million messages on a busy machine takes a while
 	keepBufferBytes = 128 << 10
 )

@@ -66,9 +66,17 @@
 // # Metrics
 //
 // The doors' own numbers are counters of this process. Those of queues come straight from the state, from the leader
-// alone, at the moment of asking, so that they agree with the state after any fail-over and vanish with their queue. They
-// have no kind label: the state counts by queue. The lease-to-ack histogram knows the leases that the acking
-// connection was handed, up to 16,384 at once; a worker that reconnects in between is missing from it.
+// alone, at the moment of asking, so that they agree with the state after any fail-over and vanish with their queue. The
+// lease-to-ack histogram knows the leases that the acking connection was handed, up to 16,384 at once; a worker that reconnects in
+// between is missing from it.
+//
+// Series are bounded. The first MetricQueues queues by name have some forty each; quorate_queues_unexported says how many
+// have none. The kind label has 100 values a queue and 10,000 in all, those first seen; beyond it is "other". The counters with it
+// (quorate_queue_ack_total, quorate_queue_dead_total) are the state's by queue, in their sum; by kind they begin anew when a node starts,
+// and what was counted before is under the empty kind. No label holds what clients number: ids, keys, sessions.
+//
+// A scrape holds the state for 64 queues at a time, or for the sizes of 500, some 50 µs, and gives it back in between. Scrapes at once
+// are bounded, and answered in the text format alone.
 //
 // # Decisions
 //
@@ -86,6 +94,10 @@
 //
 // 2026-11: A page of results holds the state for 500 records at most, or 64 that are copied, as other listings do; it waits for
 // the first one with its turn given back, so that many streams that wait do not keep others from reading.
+//
+// 2026-11: The queues' metrics are written as text by this package (queue_metrics.go). Through the Prometheus client a scrape of
+// a thousand queues took 170 ms and 26 MB, and now takes 5 ms and 2 MB. Rejected: fewer series, leaving out those that are zero, since a
+// counter that appears with its first increment hides it from rate(); compressing the answer, which costs more than writing it.
 //
 // 2026-11: No compression is negotiated. A read limit counts what arrives, so an inflater would need a bound of its own,
 // and bodies are the client's to compress.

@@ -9,7 +9,7 @@ import (
 	"github.com/quorate/quorate/wire"
 )
 
-// Names of the metrics of the doors. Those of queues are in collector.go.
+// Names of the metrics of the doors. Those of queues are in queue_metrics.go, those of the state in collector.go.
 const (
 	metricConnections   = "quorate_connections"
 	metricRefused       = "quorate_connections_refused_total"
@@ -67,7 +67,7 @@ func newMetrics(s *Server) (*metrics, error) {
 	m.reg = s.cfg.Registry
 	for _, c := range []prometheus.Collector{
 		m.connections, m.refused, m.silent, m.unsent, m.faults, m.slowConsumers, m.proposed, m.commit, m.toLease, m.leaseAck,
-		frames, bytes, newQueueCollector(s),
+		frames, bytes, newStateCollector(s),
 	} {
 		if err := m.reg.Register(c); err != nil {
 			m.unregister()

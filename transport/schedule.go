@@ -204,12 +204,12 @@ func (c *conn) scheduleList(raw wire.Raw) bool {
 }
 
 // schedules exports what became of the fire times of the schedules there are.
-func (q *queueCollector) schedules(ctx context.Context, g Group, ch chan<- prometheus.Metric) {
+func (c *stateCollector) schedules(ctx context.Context, g Group, ch chan<- prometheus.Metric) {
 	var t fsm.ScheduleTotals
 	if _, err := g.Read(ctx, true, func(st *fsm.State) { t = st.ScheduleTotals() }); err != nil {
 		return
 	}
 	for outcome, n := range map[string]int64{"fired": t.Fired, "skipped": t.Skipped, "refused": t.Refused} {
-		ch <- prometheus.MustNewConstMetric(q.fired, prometheus.GaugeValue, float64(n), outcome)
+		ch <- prometheus.MustNewConstMetric(c.fired, prometheus.GaugeValue, float64(n), outcome)
 	}
 }

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/wire"
 )
@@ -28,6 +26,7 @@ type Server struct {
 
 	turns      chan struct{} // reads that copy out of the state
 	staleTurns chan struct{} // those that ask for local state
+	scrapes    chan struct{} // scrapes that are being answered
 
 	draining atomic.Bool
 	plain    atomic.Int64 // TCP connections that are not WebSockets (yet)
@@ -51,7 +50,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, log: cfg.Logger.With("component", "transport"),
 		maxFrame: int(wire.MaxFrameBytes(cfg.MaxMessageBytes)),
 		conns:    make(map[*conn]struct{}),
-		turns:    make(chan struct{}, readTurns), staleTurns: make(chan struct{}, readTurns),
+		turns:    make(chan struct{}, readTurns), staleTurns: make(chan struct{}, readTurns), scrapes: make(chan struct{}, scrapesAtOnce),
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	if s.metrics, err = newMetrics(s); err != nil {
@@ -61,9 +60,7 @@ func New(cfg Config) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.serveHealth)
 	mux.HandleFunc("GET /readyz", s.serveReady)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(cfg.Registry, promhttp.HandlerOpts{
-		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
-	}))
+	mux.HandleFunc("GET /metrics", s.serveMetrics)
 	mux.HandleFunc("GET /v1/ws", s.serveSocket)
 	if cfg.Debug != nil {
 		mux.Handle("/debug/", cfg.Debug)
