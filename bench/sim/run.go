@@ -140,15 +140,18 @@ func (w *world) settle() bool {
 	return w.converge("all", nil)
 }
 
-// converge waits until there is a leader and all but one node have applied what it had committed then.
+// converge waits until there is a leader and all nodes but one have applied what the first one had committed.
 func (w *world) converge(who string, but *node) bool {
 	began := time.Now()
+	commit := uint64(0) // of the first leader; what comes after, while clients go on, followers hear of with the next message
 	ok := w.until(convergeWithin, func() bool {
 		l := w.leader()
 		if l == nil {
 			return false
 		}
-		commit := l.group.Raft().CommitIndex()
+		if commit == 0 {
+			commit = l.group.Raft().CommitIndex()
+		}
 		for _, n := range w.nodes {
 			p := n.up.Load()
 			if n != but && (p == nil || p.group.Raft().AppliedIndex() < commit) {
