@@ -18,6 +18,7 @@ type Config struct {
 	Logger   *slog.Logger         // nil: silent
 	Version  string               // of the binary, shown in welcome
 	Debug    http.Handler         // served below /debug/; nil, as in every build but the chaos one: nothing is
+	Hooks    http.Handler         // served below /hook/; nil: nothing is
 
 	MaxMessageBytes int64 // of one body; default 1 MiB, at most 16 MiB
 	MaxConnections  int   // WebSocket connections at once; default 10,000
@@ -40,7 +41,8 @@ type Config struct {
 }
 
 const (
-	httpReserve     = 512 // TCP connections beyond the WebSockets: health checks, scrapes, handshakes under way
+	httpReserve     = 512  // TCP connections beyond the WebSockets: health checks, scrapes, handshakes under way
+	hookReserve     = 4096 // more of them where there are hooks: what senders open at once in a burst
 	pageExamine     = 50000
 	pageHold        = 500 // records looked at in one hold of the state, well below a millisecond
 	pageTasksHold   = 64  // the same where each record is copied out with its body

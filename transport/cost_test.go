@@ -2,9 +2,11 @@ package transport
 
 import (
 	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +106,11 @@ func TestTooManyPlainConnections(t *testing.T) {
 		open = append(open, nc)
 	}
 	waitFor(t, func() bool { return s.plain.Load() == httpReserve })
+	over := open[len(open)-1]
+	_ = over.SetReadDeadline(time.Now().Add(patience))
+	if b, err := io.ReadAll(over); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 503 ") || !strings.Contains(string(b), "\r\nRetry-After: ") {
+		t.Errorf("one too many is told %q, %v", b, err)
+	}
 	var rep wire.Enqueued
 	p.ask(wire.TypeEnqueue, one("x"), wire.TypeEnqueued, &rep)
 	for _, nc := range open {
@@ -112,5 +119,24 @@ func TestTooManyPlainConnections(t *testing.T) {
 	waitFor(t, func() bool { return s.plain.Load() == 0 })
 	if code, _, _ := get(t, "http://"+addr+"/healthz"); code != 200 {
 		t.Errorf("health afterwards: %d", code)
+	}
+}
+
+// A node with hooks takes in more connections, and answers below /hook/ alone with what it was given.
+func TestHooksAreMounted(t *testing.T) {
+	hooks := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { plainText(w, http.StatusTeapot, r.URL.Path) })
+	s, addr := doors(t, Config{Hooks: hooks})
+	for path, want := range map[string]int{"/hook/a": http.StatusTeapot, "/hook/a/b": http.StatusTeapot, "/hooks": http.StatusNotFound, "/healthz": http.StatusOK} {
+		if code, body, _ := get(t, "http://"+addr+path); code != want {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+	if n := s.plainBound(); n != httpReserve+hookReserve {
+		t.Errorf("%d connections", n)
+	}
+	if s, addr := doors(t, Config{}); s.plainBound() != httpReserve {
+		t.Errorf("%d connections without hooks", s.plainBound())
+	} else if code, _, _ := get(t, "http://"+addr+"/hook/a"); code != http.StatusNotFound {
+		t.Errorf("/hook/a without hooks: %d", code)
 	}
 }

@@ -1,6 +1,6 @@
 // Package transport is a node's doors: one HTTP server on the client address that turns what clients send into operations
 // of the group, and outcomes, deliveries and state into what clients read. Served today: the WebSocket protocol of package
-// wire at GET /v1/ws, /healthz, /readyz and /metrics.
+// wire at GET /v1/ws, /healthz, /readyz and /metrics, and below /hook/ what package hook answers.
 //
 //	           one WebSocket message = many frames                    one WebSocket message = all that is owed
 //	socket ──▶ reader ──▶ decode, check, encode op                     writer ──▶ socket

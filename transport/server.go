@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -65,6 +66,9 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Debug != nil {
 		mux.Handle("/debug/", cfg.Debug)
 	}
+	if cfg.Hooks != nil {
+		mux.Handle("/hook/", cfg.Hooks)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/ws, /healthz, /readyz and /metrics are\n")
 	})
@@ -90,13 +94,28 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
+// turnedAway is what a connection beyond the bound gets, unasked: whoever knows HTTP comes again.
+const turnedAway = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 2\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+const turnAwayTime = 100 * time.Millisecond
+
+// plainBound is how many TCP connections that are no WebSockets there may be.
+func (s *Server) plainBound() int64 {
+	if s.cfg.Hooks != nil {
+		return httpReserve + hookReserve
+	}
+	return httpReserve
+}
+
 // connState bounds the TCP connections that are not WebSockets. An upgraded one is counted in conns instead.
 func (s *Server) connState(c net.Conn, state http.ConnState) {
 	switch state {
 	case http.StateNew:
-		if s.plain.Add(1) > httpReserve {
+		if s.plain.Add(1) > s.plainBound() {
 			s.metrics.refused.Inc()
-			_ = c.Close() // the server sees a read error and counts it out
+			_ = c.SetWriteDeadline(time.Now().Add(turnAwayTime))
+			_, _ = io.WriteString(c, turnedAway) // into an empty buffer, with no promise that it is read
+			_ = c.Close()                        // the server sees a read error and counts it out
 		}
 	case http.StateHijacked, http.StateClosed:
 		s.plain.Add(-1)
