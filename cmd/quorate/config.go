@@ -48,6 +48,7 @@ type Config struct {
 	} `toml:"auth"`
 	Queues    []declaredQueue    `toml:"queue"`
 	Schedules []declaredSchedule `toml:"schedule"`
+	Hooks     []declaredHook     `toml:"hook"`
 }
 
 // setting is one key of the configuration: where it lives, what it is for, what it may be.
@@ -181,7 +182,7 @@ func explain(err error) error {
 		if known := declaredHelp(key); known != "" {
 			return fmt.Errorf("line %d: unknown key %q; known keys there: %s", line, key, known)
 		}
-		return fmt.Errorf("line %d: unknown key %q; known keys: %s, and the tables [[queue]] and [[schedule]]", line, key, strings.Join(keys(), ", "))
+		return fmt.Errorf("line %d: unknown key %q; known keys: %s, and the tables [[queue]], [[schedule]] and [[hook]]", line, key, strings.Join(keys(), ", "))
 	}
 	var dec *toml.DecodeError
 	if errors.As(err, &dec) {

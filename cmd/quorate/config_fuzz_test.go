@@ -18,6 +18,7 @@ func FuzzConfiguration(f *testing.F) {
 		"[[queue]]\nname = \"q\"\nlease_ms = 1000\n[queue.retry]\nkind = \"exponential\"\nmax_attempts = 5\n",
 		"[[schedule]]\nname = \"s\"\nqueue = \"q\"\ncron = \"0 3 * * *\"\nzone = \"Europe/Berlin\"\nkeys_if_undelivered = [[\"a\", \"b\"]]\n",
 		"[[queue]]\nname = \"q\"\nrate = 1e300\nfair_by = \"key\"\nfair_weights = {a = 2}\n", "[[queue]]\n[[queue]]\n", "queue = 3\n", "[auth]\nenabled = true\n",
+		"[[hook]]\nname = \"h\"\nqueue = \"q\"\nkeep_headers = [\"X-A\"]\nverify = { scheme = \"stripe\", secret_env = \"S\", tolerance_ms = 1000 }\nidempotency = { pointer = \"/id\" }\n",
 		"[client]\naddr = \"[::1]:0\"\n[gossip]\njoin = [\"127.0.0.1:7352\", \"x\"]\nbootstrap_expect = 3\n",
 	} {
 		f.Add([]byte(text))
@@ -55,6 +56,11 @@ func FuzzConfiguration(f *testing.F) {
 		for i := range r.Queues {
 			if o := r.Queues[i].wire(); o.Validate() != nil {
 				t.Errorf("queue %q was taken: %v", r.Queues[i].Name, o.Validate())
+			}
+		}
+		for i := range r.Hooks {
+			if f := r.Hooks[i].check(r.Limits.MaxMessageBytes); f != nil {
+				t.Errorf("hook %q was taken: %v", r.Hooks[i].Name, f)
 			}
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cluster/calendar"
 	"github.com/quorate/quorate/transport"
+	"github.com/quorate/quorate/transport/hook"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -91,6 +92,12 @@ func declaredHelp(key string) string {
 	switch {
 	case strings.HasPrefix(key, "queue.retry.") || strings.HasPrefix(key, "schedule.retry."):
 		return retryKeys
+	case strings.HasPrefix(key, "hook.verify."):
+		return verifyKeys
+	case strings.HasPrefix(key, "hook.idempotency."):
+		return idempotencyKeys
+	case strings.HasPrefix(key, "hook."):
+		return declaredHookKeys
 	case strings.HasPrefix(key, "queue."):
 		return declaredQueueKeys
 	case strings.HasPrefix(key, "schedule."):
@@ -201,7 +208,7 @@ func (s *declaredSchedule) schedule() client.Schedule {
 	return out
 }
 
-// checkDeclared judges all declared queues and schedules; lines are those of their keys.
+// checkDeclared judges all declared queues, schedules and hooks; lines are those of their keys.
 func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 	at := func(table, field string) string {
 		for f := field; f != ""; f = f[:max(0, strings.LastIndexAny(f, ".["))] {
@@ -263,6 +270,19 @@ func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 			return err
 		}
 	}
+	if n := len(r.Hooks); n > hook.MaxHooks {
+		return fmt.Errorf("%s: %d hooks; at most %d are allowed", at("hook", ""), n, hook.MaxHooks)
+	}
+	for i := range r.Hooks {
+		h := &r.Hooks[i]
+		table := fmt.Sprintf("hook[%d]", i)
+		if f := h.check(r.Limits.MaxMessageBytes); f != nil {
+			return fmt.Errorf("%s, [[hook]] %q: %s", at(table, f.Field), h.Name, f.Message)
+		}
+		if err := twice(table, h.Name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -284,7 +304,7 @@ func checkTimes(s *declaredSchedule) *wire.Fault {
 
 // checkDeclaredIn reads the file again for the lines; its text parses.
 func (r *resolved) checkDeclaredIn(file string) error {
-	if file == "" || len(r.Queues)+len(r.Schedules) == 0 {
+	if file == "" || len(r.Queues)+len(r.Schedules)+len(r.Hooks) == 0 {
 		return nil
 	}
 	b, err := os.ReadFile(file)

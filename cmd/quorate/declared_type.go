@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// declaredType says what the value of a key of a [[queue]] or [[schedule]] has to be, "" if there is no such key.
+// declaredType says what the value of a key of a [[queue]], [[schedule]] or [[hook]] has to be, "" if there is no such key.
 func declaredType(key string) string {
 	path := strings.Split(key, ".")
 	var t reflect.Type
@@ -14,6 +14,8 @@ func declaredType(key string) string {
 		t = reflect.TypeFor[declaredQueue]()
 	case "schedule":
 		t = reflect.TypeFor[declaredSchedule]()
+	case "hook":
+		t = reflect.TypeFor[declaredHook]()
 	default:
 		return ""
 	}
@@ -50,14 +52,17 @@ func declaredType(key string) string {
 	case reflect.Float64:
 		return "a number without quotes"
 	case reflect.Struct:
-		return "a table [" + key + "] of " + retryKeys
+		return "a table [" + key + "] of " + declaredHelp(key+".")
 	case reflect.Map:
 		if t.Elem().Kind() == reflect.String {
 			return `a table { name = "value" }`
 		}
 		return "a table { name = 1 }"
 	case reflect.Slice:
-		if t.Elem().Kind() == reflect.Slice {
+		switch t.Elem().Kind() {
+		case reflect.String:
+			return `a list of strings: ["X-GitHub-Event", "X-GitHub-Delivery"]`
+		case reflect.Slice:
 			return `a list of keys, each a list of strings: [["lost", "nightly"]]`
 		}
 		return "a list of whole numbers: [1000, 5000]"

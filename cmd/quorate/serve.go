@@ -15,6 +15,7 @@ import (
 
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/transport"
+	"github.com/quorate/quorate/transport/hook"
 )
 
 // stopTime bounds an orderly stop; after it the process ends anyway, which loses nothing.
@@ -57,8 +58,14 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 				return usagef("%v", err)
 			}
 		}
-		return failed(serve(cmd.Context(), log, cfg.node(), cfg.Client.Addr, !cfg.AutoCreate, int(cfg.Limits.MaxConnections),
-			&declarations{queues: cfg.Queues, schedules: cfg.Schedules}))
+		hooks, secrets, err := cfg.hooks(os.LookupEnv)
+		if err != nil {
+			return usagef("%v", err)
+		}
+		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
+			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections),
+			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets,
+		}))
 	}
 	return cmd
 }
@@ -97,7 +104,7 @@ func newDev(c *cli) *cobra.Command {
 			return usagef("%v", err)
 		}
 		fmt.Fprintf(c.stderr, "quorate %s, one node in memory: what it holds is gone when it ends. Clients: %s\n", version, addr)
-		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20, MemoryBytes: memoryLimit(0)}, addr, false, 1000, &declarations{}))
+		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20, MemoryBytes: memoryLimit(0)}, doorways{addr: addr, maxConnections: 1000, declared: &declarations{}}))
 	}
 	return cmd
 }
@@ -110,12 +117,22 @@ func (c *cli) logger(level string) (*slog.Logger, error) {
 	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: l})), nil
 }
 
+// doorways is what a node's doors are made of.
+type doorways struct {
+	addr           string
+	noAutoCreate   bool
+	maxConnections int
+	declared       *declarations
+	hooks          []hook.Hook
+	secrets        map[string][][]byte
+}
+
 // serve runs a node and its doors until ctx ends, then stops them in order: doors closing, leadership away, raft and
 // stores, HTTP last.
-func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr string, noAutoCreate bool, maxConnections int, declared *declarations) (err error) {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways) (err error) {
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", d.addr)
 	if err != nil {
-		return fmt.Errorf("client address %s: %w; another process may have the port: choose another with --client-addr", addr, err)
+		return fmt.Errorf("client address %s: %w; another process may have the port: choose another with --client-addr", d.addr, err)
 	}
 	defer l.Close()
 	if cfg.ClientAddr == "" {
@@ -124,12 +141,16 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Version, cfg.Logger, cfg.Registry = version, log, reg
+	hooks, err := newHooked(d.hooks, d.secrets, cfg.MaxMessageBytes, reg, log)
+	if err != nil {
+		return err
+	}
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err
 	}
 	doors, err := transport.New(transport.Config{Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
-		MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: maxConnections, NoAutoCreate: noAutoCreate})
+		Hooks: hooks.handler(), MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
@@ -144,8 +165,9 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	kept := make(chan struct{})
 	go func() {
 		defer close(kept)
-		declared.keep(kctx, log, l.Addr().String(), func() bool { return node.Group(0).Status().Leader })
+		d.declared.keep(kctx, log, l.Addr().String(), func() bool { return node.Group(0).Status().Leader })
 	}()
+	hooks.start(kctx, log, l.Addr().String())
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -156,6 +178,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, addr strin
 	<-bounded
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
+	hooks.drain()
 	doors.Drain()
-	return errors.Join(err, node.Stop(sctx), doors.Stop(sctx))
+	return errors.Join(err, node.Stop(sctx), doors.Stop(sctx), hooks.stop(sctx))
 }
