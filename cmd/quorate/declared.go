@@ -96,8 +96,8 @@ func declaredHelp(key string) string {
 		return verifyKeys
 	case strings.HasPrefix(key, "hook.idempotency."):
 		return idempotencyKeys
-	case strings.HasPrefix(key, "hook."):
-		return declaredHookKeys
+	case strings.HasPrefix(key, "hook."): // the decoder does not say in which table between braces a key stands
+		return declaredHookKeys + "; of verify: " + verifyKeys + "; of idempotency: " + idempotencyKeys
 	case strings.HasPrefix(key, "queue."):
 		return declaredQueueKeys
 	case strings.HasPrefix(key, "schedule."):

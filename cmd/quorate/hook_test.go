@@ -68,6 +68,7 @@ func TestHookErrors(t *testing.T) {
 		want       []string
 	}{
 		{"unknown key", good + "secret = \"x\"\n", []string{"line 5", "hook.secret", "keep_headers"}},
+		{"a secret between braces", strings.Replace(good, "secret_env", "secret", 1), []string{"line 4", "secret", "of verify: scheme", "secret_env"}},
 		{"unknown key of verify", "[[hook]]\nname = \"a\"\n[hook.verify]\nsecret = \"x\"\n", []string{"line 4", "hook.verify.secret", "secret_env"}},
 		{"unknown key of idempotency", good + "[hook.idempotency]\nbody = \"x\"\n", []string{"line 6", "hook.idempotency.body", "pointer"}},
 		{"unknown scheme", strings.Replace(good, "github", "sha1", 1), []string{"quorate.toml:4", `[[hook]] "a"`, "github, pagerduty, shopify, slack, stripe, hmac-sha256"}},
