@@ -42,7 +42,7 @@ type Session interface {
 	Started(sub uint32, tokens []fsm.Token)
 	Settled(ctx context.Context, sub uint32) *group.Error
 	Resume(ctx context.Context, sub uint32, queue string, credit int32, leaseMillis int64, worker string, started, held []fsm.Token, unfinished ...fsm.Token) ([]fsm.Token, group.Stamp, *group.Error)
-	Lease(p *group.Proposal, queue string, req fsm.Request, wait time.Duration)
+	Lease(p *group.Proposal, queue string, req fsm.Request, wait time.Duration) (end func())
 	Detach()
 }
 

@@ -166,3 +166,34 @@ func TestPullOutlastsItsMessage(t *testing.T) {
 		}
 	}
 }
+
+// A pull whose wait is ended early is answered at once, with nothing; ended again, or when it has its answer, it stays as it is.
+func TestPullEndedEarly(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		s, _, _ := l.attach(t)
+		l.do(t, &fsm.CreateQueue{Name: []byte("q")})
+		waiting, other := newOne(), newOne()
+		end := s.Lease(leaseOp(s, waiting, "q", 1), "q", fsm.Request{}, time.Hour)
+		s.Lease(leaseOp(s, other, "q", 1), "q", fsm.Request{}, time.Hour)
+		pass(time.Second)
+		began := time.Now()
+		end()
+		if a := waiting.wait(t); a.err != nil || len(a.got) != 0 || a.out[0].Code != fsm.OK {
+			t.Fatalf("got %+v, want nothing", a)
+		}
+		if d := time.Since(began); d > time.Second {
+			t.Errorf("it was answered %v after its wait had been ended", d)
+		}
+		end()
+		l.do(t, enqueue("q", "x"))
+		if a := other.wait(t); len(a.got) != 1 {
+			t.Fatalf("the other pull got %+v, want the message", a)
+		}
+		if len(waiting.end) > 0 {
+			t.Errorf("the pull was answered twice: %+v", waiting.wait(t))
+		}
+	})
+}

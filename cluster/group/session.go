@@ -478,18 +478,20 @@ func (s *Session) reconcile(st *fsm.State, c *subscription, started, held []fsm.
 // Lease is a pull: p holds an encoded fsm.Lease of Consumer{session, 0}, one that Waits, whose request is req. It is proposed when the
 // queue has ready messages for it (or at once, if the state remembers the request or does not know the queue); after wait
 // it is completed with one outcome, OK, that leases nothing. Where what there was ends in the same entry, it goes on waiting. Leases made for a connection that has gone meanwhile are
-// given back.
-func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait time.Duration) {
+// given back. end ends the wait at once, as if it had been that long: for a caller that is one of many of a session and goes alone. It
+// may be called at any time, also when the pull has been completed.
+func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait time.Duration) (end func()) {
 	g := s.g
 	p.session = s
 	var op fsm.Lease
 	if err := decodeLease(p.Op, &op); err != nil {
 		g.refuse(p, err)
-		return
+		return func() {}
 	}
 	g.mu.Lock()
 	d := &g.dispatch
 	var err *Error
+	var w *pull
 	direct := false
 	switch _, known := g.st.QueueNumber([]byte(queueName)); {
 	case s.conn == nil:
@@ -500,7 +502,7 @@ func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait tim
 		err = errPulls
 	default:
 		now := g.clock.Mono()
-		w := &pull{p: p, session: s, queue: d.hold(queueName), req: req, max: op.Max, until: now + max(wait, 0)}
+		w = &pull{p: p, session: s, queue: d.hold(queueName), req: req, max: op.Max, until: now + max(wait, 0)}
 		if p.Deadline > 0 {
 			w.until = min(w.until, p.Deadline)
 		}
@@ -521,7 +523,21 @@ func (s *Session) Lease(p *Proposal, queueName string, req fsm.Request, wait tim
 		if wait <= 0 {
 			g.wakeTimer()
 		}
+		return w.hurry
 	}
+	return func() {}
+}
+
+// hurry has a pull wait no longer.
+func (p *pull) hurry() {
+	g := p.session.g
+	g.mu.Lock()
+	if now := g.clock.Mono(); now < p.until {
+		p.until = now // also of one that is in flight, and may be put back
+		g.pullUntil(now)
+	}
+	g.mu.Unlock()
+	g.wakeTimer()
 }
 
 func (g *Group) refuse(p *Proposal, err *Error) {
