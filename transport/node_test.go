@@ -73,9 +73,6 @@ func stations(t testing.TB, n int, cfg Config) []*station {
 	}
 	for _, s := range all {
 		s.mates = all
-		for _, o := range all {
-			s.trans.Connect(o.trans.LocalAddr(), o.trans)
-		}
 		stable := raft.NewInmemStore()
 		g, err := group.New(group.Config{
 			LocalID: s.id, Clock: realClock{}, Logs: stable, Stable: stable, Snapshots: raft.NewInmemSnapshotStore(), Transport: s.trans,
@@ -106,10 +103,17 @@ func stations(t testing.TB, n int, cfg Config) []*station {
 		}
 		s.nodeGroup = nodeGroup{g}
 	}
-	for i, s := range all {
+	for _, s := range all { // before they hear of each other: who has been asked for a vote is new no longer
 		if err := s.Bootstrap([16]byte{1}, servers); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, s := range all {
+		for _, o := range all {
+			s.trans.Connect(o.trans.LocalAddr(), o.trans)
+		}
+	}
+	for i, s := range all {
 		c := cfg
 		c.Broker = s
 		d, err := New(c)

@@ -12,6 +12,8 @@ import (
 // no number turns into text, or into another number, on the way. (C61)
 func TestValuesKeepTheirType(t *testing.T) {
 	n := stations(t, 1, Config{})[0]
+	first, _ := session(t, n.addr)
+	first.ask(wire.TypeQueueCreate, &wire.QueueWrite{Queue: "types"}, wire.TypeOK, new(wire.OK)) // what is refused must not make it
 	// The mark is text in one place of a good frame; other items are put in its stead.
 	mark := []byte("\x6bMARKMARKMAR") // text of 11 bytes
 	const marked = "MARKMARKMAR"
