@@ -160,12 +160,12 @@ func (w waiter) Complete(_ *group.Proposal, _ *fsm.State, at group.Stamp, out []
 	w <- r // has room: Complete comes once
 }
 
-// ask proposes one operation and waits for its outcome.
-func (c *conn) ask(ctx context.Context, op fsm.Op) (fsm.Outcome, group.Stamp, *wire.Fault) {
+// ask proposes one operation and waits for its outcome. ctx has a deadline.
+func (s *Server) ask(ctx context.Context, op fsm.Op) (fsm.Outcome, group.Stamp, *wire.Fault) {
 	w := make(waiter, 1)
 	deadline, _ := ctx.Deadline()
-	c.srv.group("").Propose(&group.Proposal{
-		Op: fsm.AppendOp(nil, op), Deadline: c.srv.cfg.Broker.Clock().Mono() + time.Until(deadline), Done: w,
+	s.group("").Propose(&group.Proposal{
+		Op: fsm.AppendOp(nil, op), Deadline: s.cfg.Broker.Clock().Mono() + time.Until(deadline), Done: w,
 	})
 	select {
 	case r := <-w:

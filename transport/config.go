@@ -22,7 +22,10 @@ type Config struct {
 
 	MaxMessageBytes int64 // of one body; default 1 MiB, at most 16 MiB
 	MaxConnections  int   // WebSocket connections at once; default 10,000
+	MaxRequests     int   // of the HTTP API at once, each on a connection of its own; default 4,096
 	NoAutoCreate    bool  // refuse an enqueue to a queue that does not exist (default: make it with default options)
+
+	Origins []string // scheme://host[:port] of pages that may use the HTTP API from another origin; default none
 
 	PingEvery      time.Duration // between pings, also those of clients, who take two and a half without a word for a dead node; default 3 s
 	PongTimeout    time.Duration // silence after which a peer is gone; default 25 s, more than two pings so that one lost pong costs nothing
@@ -41,7 +44,7 @@ type Config struct {
 }
 
 const (
-	httpReserve     = 512  // TCP connections beyond the WebSockets: health checks, scrapes, handshakes under way
+	httpReserve     = 512  // TCP connections beyond the WebSockets and MaxRequests: health checks, scrapes, handshakes under way
 	hookReserve     = 4096 // more of them where there are hooks: what senders open at once in a burst
 	pageExamine     = 50000
 	pageHold        = 500 // records looked at in one hold of the state, well below a millisecond
@@ -102,6 +105,7 @@ func (c Config) withDefaults() (Config, error) {
 		name string
 	}{
 		{&c.MaxConnections, 10000, "MaxConnections"},
+		{&c.MaxRequests, 4096, "MaxRequests"},
 		{&c.OutBytes, max(16<<20, 4*frame), "OutBytes"},
 		{&c.MaxUnderWay, 32768, "MaxUnderWay"},
 		{&c.MaxSlow, 1024, "MaxSlow"},

@@ -43,6 +43,8 @@ type conn struct {
 	now       time.Time     // when the WebSocket message at hand had been read
 	deadline  time.Duration // on the broker's clock, of the requests in it
 	props     []*group.Proposal
+	visit     context.Context // there is no socket, see visit.go; when it ends, waits end as if they had been that long. nil: there is one
+	waits     []func()        // of a visit: each ends the wait of a pull
 }
 
 func newConn(s *Server, r *http.Request) *conn {

@@ -53,7 +53,10 @@ func (c *conn) pull(raw wire.Raw) bool {
 	k.queue = req.Queue
 	k.Deadline += wait
 	c.submit() // what came before it goes before it
-	a.Lease(&k.Proposal, req.Queue, request, wait)
+	end := a.Lease(&k.Proposal, req.Queue, request, wait)
+	if c.visit != nil {
+		c.waits = append(c.waits, end)
+	}
 	return true
 }
 

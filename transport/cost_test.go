@@ -95,17 +95,18 @@ func TestSlowHead(t *testing.T) {
 
 // TCP connections that never become WebSockets are bounded apart from those that do.
 func TestTooManyPlainConnections(t *testing.T) {
-	s, addr := doors(t, Config{})
+	const most = httpReserve + 8
+	s, addr := doors(t, Config{MaxRequests: 8})
 	p := connect(t, addr)
 	var open []net.Conn
-	for range httpReserve + 20 {
+	for range most + 20 {
 		nc, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
 		}
 		open = append(open, nc)
 	}
-	waitFor(t, func() bool { return s.plain.Load() == httpReserve })
+	waitFor(t, func() bool { return s.plain.Load() == most })
 	over := open[len(open)-1]
 	_ = over.SetReadDeadline(time.Now().Add(patience))
 	if b, err := io.ReadAll(over); err != nil || !strings.HasPrefix(string(b), "HTTP/1.1 503 ") || !strings.Contains(string(b), "\r\nRetry-After: ") {
@@ -125,16 +126,16 @@ func TestTooManyPlainConnections(t *testing.T) {
 // A node with hooks takes in more connections, and answers below /hook/ alone with what it was given.
 func TestHooksAreMounted(t *testing.T) {
 	hooks := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { plainText(w, http.StatusTeapot, r.URL.Path) })
-	s, addr := doors(t, Config{Hooks: hooks})
+	s, addr := doors(t, Config{Hooks: hooks, MaxRequests: 8})
 	for path, want := range map[string]int{"/hook/a": http.StatusTeapot, "/hook/a/b": http.StatusTeapot, "/hooks": http.StatusNotFound, "/healthz": http.StatusOK} {
 		if code, body, _ := get(t, "http://"+addr+path); code != want {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
 	}
-	if n := s.plainBound(); n != httpReserve+hookReserve {
+	if n := s.plainBound(); n != httpReserve+8+hookReserve {
 		t.Errorf("%d connections", n)
 	}
-	if s, addr := doors(t, Config{}); s.plainBound() != httpReserve {
+	if s, addr := doors(t, Config{MaxRequests: 8}); s.plainBound() != httpReserve+8 {
 		t.Errorf("%d connections without hooks", s.plainBound())
 	} else if code, _, _ := get(t, "http://"+addr+"/hook/a"); code != http.StatusNotFound {
 		t.Errorf("/hook/a without hooks: %d", code)

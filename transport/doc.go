@@ -1,6 +1,7 @@
 // Package transport is a node's doors: one HTTP server on the client address that turns what clients send into operations
 // of the group, and outcomes, deliveries and state into what clients read. Served today: the WebSocket protocol of package
-// wire at GET /v1/ws, /healthz, /readyz and /metrics, and below /hook/ what package hook answers.
+// wire at GET /v1/ws, the JSON API below /v1/ and /queue/ (package httpapi), /healthz, /readyz and /metrics, and below /hook/
+// what package hook answers.
 //
 //	           one WebSocket message = many frames                    one WebSocket message = all that is owed
 //	socket ──▶ reader ──▶ decode, check, encode op                     writer ──▶ socket
@@ -25,9 +26,23 @@
 // Lock order: the group's state lock, then the outbox's mutex. With the outbox's mutex held nothing of the group is
 // called but Propose.
 //
+// # Requests by HTTP
+//
+// Package httpapi turns a request into one or more of the protocol's and hands them to visitors.Do. There each is a connection without a socket, a
+// visit: its frames go through the same reader, the same judges, the same proposals in one entry, and the answers that come to stand in
+// its outbox are what the request is answered with. It ends with its request.
+//
+// Leases need a session. All visits of a leader share one, the house's: opened when the first lease is asked for, touched every twenty minutes,
+// attached anew after a change of leadership. A pull answers the visit that asked for it; its wait can be ended by itself, when its caller
+// goes or the node stops. What is leased to a visit that has gone is given back, free.
+//
+//	httpapi ──structs of wire──▶ visitors.Do ──frames──▶ conn (no socket) ──▶ group
+//	                                 ▲                      │ outbox
+//	                                 └──────── frames ──────┘
+//
 // # Bounds
 //
-// Connections; TCP connections that are not yet WebSockets; bytes and time of an HTTP head; time until hello; bytes and
+// Connections; HTTP requests, each on a connection of its own (httpapi's page has what bounds them further); TCP connections that are not yet either; bytes and time of an HTTP head; time until hello; bytes and
 // time of a WebSocket message; requests without an answer; slow requests; copies of the
 // state that are being made at once; bytes owed to the peer; time of a write; time
 // without a sign of life; records looked at and time of holding the state in a listing; queues with metrics; and the time
@@ -58,8 +73,8 @@
 //
 // # Stopping
 //
-// Drain, then the node's own stop, then Stop: readiness goes off and new connections and sessions are refused; every client
-// is told to move; the node hands its leadership away and completes what is under way; what is owed is written, for up to
+// Drain, then the node's own stop, then Stop: readiness goes off and new connections, sessions and HTTP requests are refused; polls that wait
+// are answered with what there is; every client is told to move; the node hands its leadership away and completes what is under way; what is owed is written, for up to
 // FlushTimeout; every socket is closed with 1001; the HTTP server ends last. A closed socket lingers for a second, so that
 // the peer can read its close frame before a reset overtakes it.
 //
@@ -80,8 +95,16 @@
 //
 // # Decisions
 //
-// 2026-11: No door forwards. A request that needs the leader is refused with the leader's address; the SDK goes there. A
-// forwarding follower would cost every operation a second trip and add hops that must be bounded.
+// 2026-11: The WebSocket does not forward. A request that needs the leader is refused with the leader's address; the SDK goes there. A
+// forwarding follower would cost every operation a second trip and add hops that must be bounded. HTTP forwards, once: its callers know
+// one address.
+//
+// 2026-11: A request by HTTP is encoded into frames and its answer decoded, about two microseconds beside the thirty and more that HTTP costs. Rejected: a second
+// path from JSON to the log, which would have to be kept in step with the first in every check, word and bound; and one session for each caller,
+// which is an entry in the log for every lease.
+//
+// 2026-11: messages_per_minute comes from looks at the counters every ten seconds that each node takes of its own state, so that it costs no state and
+// a new leader knows it at once.
 //
 // 2026-11: A tag used twice ends the connection, rather than the second request: after it two answers would carry one tag.
 // Tags are kept in a map per connection, which also counts the requests under way; that is 50 ns a request.

@@ -133,12 +133,14 @@ type fakeSession struct{}
 func (*fakeSession) Subscribe(uint32, string, int32, int64, string, ...fsm.Token) *group.Error {
 	return nil
 }
-func (*fakeSession) Credit(uint32, int32) *group.Error                         { return nil }
-func (*fakeSession) Unsubscribe(uint32) *group.Error                           { return nil }
-func (*fakeSession) Started(uint32, []fsm.Token)                               {}
-func (*fakeSession) Detach()                                                   {}
-func (*fakeSession) Lease(*group.Proposal, string, fsm.Request, time.Duration) func() { return func() {} }
-func (*fakeSession) Settled(context.Context, uint32) *group.Error              { return nil }
+func (*fakeSession) Credit(uint32, int32) *group.Error { return nil }
+func (*fakeSession) Unsubscribe(uint32) *group.Error   { return nil }
+func (*fakeSession) Started(uint32, []fsm.Token)       {}
+func (*fakeSession) Detach()                           {}
+func (*fakeSession) Lease(*group.Proposal, string, fsm.Request, time.Duration) func() {
+	return func() {}
+}
+func (*fakeSession) Settled(context.Context, uint32) *group.Error { return nil }
 
 func (*fakeSession) Resume(context.Context, uint32, string, int32, int64, string, []fsm.Token, []fsm.Token, ...fsm.Token) ([]fsm.Token, group.Stamp, *group.Error) {
 	return nil, group.Stamp{}, nil

@@ -152,7 +152,7 @@ func (c *conn) kvWatch(raw wire.Raw) bool {
 	}
 	wait := time.Duration(req.WaitMillis) * time.Millisecond
 	return c.slowly(raw.Tag, wait, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
-		waiting, cancel := context.WithTimeout(ctx, wait)
+		waiting, cancel := e.waiting(ctx, wait)
 		defer cancel()
 		prefix := fsm.AppendKVKey(nil, req.Prefix...)
 		rep := &wire.KVChanges{Position: req.From}

@@ -2,10 +2,12 @@ package transport
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/transport/httpapi"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -23,6 +25,9 @@ const (
 	metricCommit        = "quorate_enqueue_commit_seconds"
 	metricToLease       = "quorate_enqueue_to_lease_seconds"
 	metricToAck         = "quorate_lease_to_ack_seconds"
+	metricRequests      = "quorate_http_requests_total"
+	metricRequestTime   = "quorate_http_request_seconds"
+	metricUnderWay      = "quorate_http_requests_under_way"
 )
 
 type metrics struct {
@@ -35,6 +40,8 @@ type metrics struct {
 	bytesIn, bytesOut         prometheus.Counter
 	faults                    *prometheus.CounterVec
 	slowConsumers             *prometheus.CounterVec
+	requests                  *prometheus.CounterVec
+	requestTime               *prometheus.HistogramVec
 	proposed                  prometheus.Histogram
 	commit, toLease, leaseAck prometheus.Histogram
 }
@@ -57,6 +64,9 @@ func newMetrics(s *Server) (*metrics, error) {
 		leaseAck: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricToAck, Help: "From handing a message out to its ack on the same connection.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
 	}
+	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricRequests, Help: "Requests of the HTTP API, by route and status."}, []string{"route", "status"})
+	m.requestTime = prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: metricRequestTime, Help: "From a request's head to the end of its answer, its own wait included, by route.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 10)}, []string{"route"})
 	frames := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricFrames, Help: "Protocol frames."}, []string{"direction"})
 	bytes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricBytes, Help: "Bytes of WebSocket messages."}, []string{"direction"})
 	m.framesIn, m.framesOut = frames.WithLabelValues("in"), frames.WithLabelValues("out")
@@ -67,6 +77,7 @@ func newMetrics(s *Server) (*metrics, error) {
 	m.reg = s.cfg.Registry
 	for _, c := range []prometheus.Collector{
 		m.connections, m.refused, m.silent, m.unsent, m.faults, m.slowConsumers, m.proposed, m.commit, m.toLease, m.leaseAck,
+		m.requests, m.requestTime,
 		frames, bytes, newStateCollector(s),
 	} {
 		if err := m.reg.Register(c); err != nil {
@@ -93,6 +104,24 @@ func (m *metrics) sent(n, frames int) {
 }
 
 func (m *metrics) fault(f *wire.Fault) { m.faults.WithLabelValues(string(f.Code)).Inc() }
+
+// watch shows how many requests the HTTP API is answering.
+func (m *metrics) watch(a *httpapi.API) error {
+	g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricUnderWay, Help: "Requests of the HTTP API being answered, those that wait included."},
+		func() float64 { return float64(a.UnderWay()) })
+	if err := m.reg.Register(g); err != nil {
+		m.unregister()
+		return fmt.Errorf("transport: register metrics: %w", err)
+	}
+	m.all = append(m.all, g)
+	return nil
+}
+
+// requested counts a request of the HTTP API.
+func (m *metrics) requested(route string, status int, took time.Duration) {
+	m.requests.WithLabelValues(route, strconv.Itoa(status)).Inc()
+	m.requestTime.WithLabelValues(route).Observe(took.Seconds())
+}
 
 func (m *metrics) committed(start time.Time) { m.commit.Observe(time.Since(start).Seconds()) }
 

@@ -57,7 +57,7 @@ func (c *conn) resultList(raw wire.Raw) bool {
 	}
 	wait := time.Duration(req.WaitMillis) * time.Millisecond
 	return c.slowly(raw.Tag, wait, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
-		waiting, cancel := context.WithTimeout(ctx, wait)
+		waiting, cancel := e.waiting(ctx, wait)
 		defer cancel()
 		p := &resultPage{limit: int(req.Limit), kind: req.Kind}
 		if p.limit == 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/transport/httpapi"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -25,9 +26,13 @@ type Server struct {
 	http     *http.Server
 	maxFrame int
 
-	turns      chan struct{} // reads that copy out of the state
-	staleTurns chan struct{} // those that ask for local state
-	scrapes    chan struct{} // scrapes that are being answered
+	api        *httpapi.API
+	house      *house
+	pace       pace
+	loops      sync.WaitGroup // goroutines that Serve has started
+	turns      chan struct{}  // reads that copy out of the state
+	staleTurns chan struct{}  // those that ask for local state
+	scrapes    chan struct{}  // scrapes that are being answered
 
 	draining atomic.Bool
 	plain    atomic.Int64 // TCP connections that are not WebSockets (yet)
@@ -70,10 +75,32 @@ func New(cfg Config) (*Server, error) {
 		mux.Handle("/hook/", cfg.Hooks)
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/ws, /healthz, /readyz and /metrics are\n")
+		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/openapi.json describes the API; /v1/ws, /healthz, /readyz and /metrics are beside it\n")
 	})
+	s.house = newHouse(s)
+	s.pace.srv = s
+	s.api, err = httpapi.New(httpapi.Config{
+		Node: visitors{s}, Label: cfg.Broker.Label(), Version: cfg.Version, Logger: s.log, MaxMessageBytes: cfg.MaxMessageBytes,
+		Origins: cfg.Origins, CheckHost: RefuseOffLoopback, MaxRequests: cfg.MaxRequests, BodyTimeout: cfg.MessageTimeout,
+		WriteTimeout: cfg.MessageTimeout, CallTimeout: cfg.CallTimeout, Observe: s.metrics.requested,
+	})
+	if err != nil {
+		s.cancel()
+		s.metrics.unregister()
+		return nil, fmt.Errorf("transport: %w", err)
+	}
+	if err := s.metrics.watch(s.api); err != nil {
+		s.cancel()
+		return nil, err
+	}
 	s.http = &http.Server{
-		Handler:           mux,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if s.api.Serves(r.URL.Path) { // before the mux, which would clean the paths of KV keys
+				s.api.ServeHTTP(w, r)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: cfg.HelloTimeout,
 		ReadTimeout:       2 * cfg.HelloTimeout,
 		WriteTimeout:      30 * time.Second, // of plain answers; an upgraded connection sets its own
@@ -88,6 +115,7 @@ func New(cfg Config) (*Server, error) {
 // Serve answers on l until Stop. It owns l. The error is nil after Stop.
 func (s *Server) Serve(l net.Listener) error {
 	s.log.Info("serving clients", "addr", l.Addr().String())
+	s.loops.Go(func() { s.pace.keep(s.ctx) })
 	if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve clients on %s: %w", l.Addr(), err)
 	}
@@ -101,10 +129,11 @@ const turnAwayTime = 100 * time.Millisecond
 
 // plainBound is how many TCP connections that are no WebSockets there may be.
 func (s *Server) plainBound() int64 {
+	n := int64(s.cfg.MaxRequests + httpReserve)
 	if s.cfg.Hooks != nil {
-		return httpReserve + hookReserve
+		n += hookReserve
 	}
-	return httpReserve
+	return n
 }
 
 // connState bounds the TCP connections that are not WebSockets. An upgraded one is counted in conns instead.
@@ -129,6 +158,7 @@ func (s *Server) Drain() {
 		return
 	}
 	s.log.Info("draining clients")
+	s.api.Drain()
 	leader := s.otherLeader()
 	for _, c := range s.all() {
 		c.redirect(leader, group.RedirectStopping)
@@ -186,12 +216,15 @@ func (s *Server) Stop(ctx context.Context) error {
 		<-gone
 	}
 	s.cancel()
+	s.loops.Wait()
 	if herr := s.http.Shutdown(ctx); herr != nil {
 		_ = s.http.Close()
 		if err == nil {
 			err = fmt.Errorf("stop doors: plain HTTP cut: %w", herr)
 		}
 	}
+	s.house.close()
+	s.api.Close()
 	s.metrics.unregister()
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/wire"
 )
@@ -56,19 +57,9 @@ func (c *conn) openSession(raw wire.Raw) bool {
 
 // attach makes the session in the log if id is zero, else touches it there, and ties it to the connection.
 func (c *conn) attach(ctx context.Context, id fsm.ID) (wire.Type, any, *wire.Fault) {
-	var op fsm.Op = &fsm.OpenSession{}
-	if !id.IsZero() {
-		op = &fsm.TouchSession{Session: id}
-	}
-	o, at, f := c.ask(ctx, op)
+	id, at, f := c.srv.openSession(ctx, id)
 	if f != nil {
 		return 0, nil, f
-	}
-	if o.Code != fsm.OK {
-		return 0, nil, refusal(&call{kind: wire.TypeOpenSession}, nil, &o)
-	}
-	if id.IsZero() {
-		id = o.ID
 	}
 	if a := c.attached.Load(); a == nil || a.lost.Load() {
 		s, err := c.srv.group("").Attach(id, c)
@@ -82,4 +73,22 @@ func (c *conn) attach(ctx context.Context, id fsm.ID) (wire.Type, any, *wire.Fau
 		}
 	}
 	return wire.TypeSessionOpened, &wire.SessionOpened{Session: id.String(), At: wire.At(at)}, nil
+}
+
+// openSession makes a session in the log if id is zero, else touches it there.
+func (s *Server) openSession(ctx context.Context, id fsm.ID) (fsm.ID, group.Stamp, *wire.Fault) {
+	var op fsm.Op = &fsm.OpenSession{}
+	if !id.IsZero() {
+		op = &fsm.TouchSession{Session: id}
+	}
+	o, at, f := s.ask(ctx, op)
+	switch {
+	case f != nil:
+		return id, at, f
+	case o.Code != fsm.OK:
+		return id, at, refusal(&call{kind: wire.TypeOpenSession}, nil, &o)
+	case id.IsZero():
+		id = o.ID
+	}
+	return id, at, nil
 }

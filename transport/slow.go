@@ -68,3 +68,16 @@ func (e *errand) leaveTurn() {
 		e.turn = nil
 	}
 }
+
+// waiting is ctx for a wait that the request asks for. It ends before its time where a visit's waits end.
+func (e *errand) waiting(ctx context.Context, wait time.Duration) (context.Context, context.CancelFunc) {
+	w, cancel := context.WithTimeout(ctx, wait)
+	if e.c.visit == nil {
+		return w, cancel
+	}
+	stop := context.AfterFunc(e.c.visit, cancel)
+	return w, func() {
+		stop()
+		cancel()
+	}
+}

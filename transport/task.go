@@ -128,7 +128,7 @@ func (c *conn) resultGet(raw wire.Raw) bool {
 	}
 	wait := time.Duration(req.WaitMillis) * time.Millisecond
 	return c.slowly(raw.Tag, wait, 1, func(ctx context.Context, e *errand) (wire.Type, any, *wire.Fault) {
-		waiting, cancel := context.WithTimeout(ctx, wait)
+		waiting, cancel := e.waiting(ctx, wait)
 		defer cancel()
 		for {
 			if f := e.takeTurn(ctx, req.Stale); f != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quorate/quorate/cluster/store"
+	"github.com/quorate/quorate/transport/httpapi"
 )
 
 // Config is quorate.toml.
@@ -23,8 +24,9 @@ type Config struct {
 	DataDir    string `toml:"data_dir"`
 	AutoCreate bool   `toml:"auto_create"`
 	Client     struct {
-		Addr      string `toml:"addr"`
-		Advertise string `toml:"advertise"`
+		Addr        string   `toml:"addr"`
+		Advertise   string   `toml:"advertise"`
+		CORSOrigins []string `toml:"cors_origins"`
 	} `toml:"client"`
 	Raft struct {
 		Addr      string `toml:"addr"`
@@ -63,8 +65,9 @@ var settings = []setting{
 	{"node_id", "the node's label (default: host name)", func(c *Config) any { return &c.NodeID }, label},
 	{"data_dir", "where the node keeps its data (default: data/NODE_ID)", func(c *Config) any { return &c.DataDir }, nil},
 	{"auto_create", "create a queue with defaults on first enqueue", func(c *Config) any { return &c.AutoCreate }, nil},
-	{"client.addr", "address for clients: WebSocket, health, metrics", func(c *Config) any { return &c.Client.Addr }, hostPort},
+	{"client.addr", "address for clients: WebSocket, HTTP API, health, metrics", func(c *Config) any { return &c.Client.Addr }, hostPort},
 	{"client.advertise", "client address to tell others (default: client.addr)", func(c *Config) any { return &c.Client.Advertise }, optionalHostPort},
+	{"client.cors_origins", "origins (scheme://host[:port]) of web pages that may use the HTTP API; without any, those of this address alone", func(c *Config) any { return &c.Client.CORSOrigins }, corsOrigins},
 	{"raft.addr", "address for the log and for calls between nodes", func(c *Config) any { return &c.Raft.Addr }, hostPort},
 	{"raft.advertise", "raft address to tell others (default: raft.addr)", func(c *Config) any { return &c.Raft.Advertise }, optionalHostPort},
 	{"raft.log_store", fmt.Sprintf("how the log is kept on disk: %q or %q (default: as the data directory has it, a new one gets %q; quorate log convert changes it)", store.Bolt, store.WAL, store.DefaultKind), func(c *Config) any { return &c.Raft.LogStore }, logStore},
@@ -348,6 +351,15 @@ func optionalHostPort(v any) error {
 func hostPorts(v any) error {
 	for _, a := range *v.(*[]string) {
 		if err := hostPort(&a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func corsOrigins(v any) error {
+	for _, o := range *v.(*[]string) {
+		if err := httpapi.CheckOrigin(o); err != nil {
 			return err
 		}
 	}

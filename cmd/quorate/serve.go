@@ -63,7 +63,7 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 			return usagef("%v", err)
 		}
 		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
-			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections),
+			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), origins: cfg.Client.CORSOrigins,
 			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets,
 		}))
 	}
@@ -122,6 +122,7 @@ type doorways struct {
 	addr           string
 	noAutoCreate   bool
 	maxConnections int
+	origins        []string
 	declared       *declarations
 	hooks          []hook.Hook
 	secrets        map[string][][]byte
@@ -150,7 +151,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 		return err
 	}
 	doors, err := transport.New(transport.Config{Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
-		Hooks: hooks.handler(), MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate})
+		Hooks: hooks.handler(), MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}

@@ -1,0 +1,205 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+// Node is what the API needs of the node that it is a door of.
+type Node interface {
+	// Leader says who leads: this node (here), or the client address of another, "" if that is not known.
+	Leader() (addr string, here bool)
+	// Do carries out requests of one caller together and gives their answers in the same order. When ctx ends, waits end as if they had
+	// been that long; when gone ends, the caller has gone, and Do returns what there is.
+	Do(ctx, gone context.Context, reqs ...Request) []Answer
+	// GiveBack returns leases whose tokens never reached the caller.
+	GiveBack(tokens ...string)
+	// LastToken is the token of a message's last lease, that of one which is done too.
+	LastToken(ctx context.Context, id string) (string, *wire.Fault)
+	// LastMinute is how many of a queue's enqueued messages, of which there are so many in all, came within the last minute.
+	LastMinute(queue string, enqueued int64) int64
+}
+
+// Request is one of the protocol's requests, a struct of package wire.
+type Request struct {
+	Type wire.Type
+	Body any
+}
+
+// Answer is what became of a Request: a Fault, or a Body, a pointer to a struct of package wire.
+type Answer struct {
+	Type  wire.Type
+	Body  any
+	Fault *wire.Fault
+}
+
+// Config is what an API needs. Node, Label, MaxMessageBytes, CheckHost and the durations are required.
+type Config struct {
+	Node            Node
+	Label           string // of this node, told to those that it forwards to
+	Version         string // of the binary, in the OpenAPI document
+	Logger          *slog.Logger
+	MaxMessageBytes int64
+	Origins         []string           // scheme://host[:port] of pages that may use the API from another origin
+	CheckHost       func(string) error // judges the host:port that a request was sent to
+
+	MaxRequests  int           // at once
+	BodyTimeout  time.Duration // from the first to the last byte of a request's body
+	WriteTimeout time.Duration // of an answer
+	CallTimeout  time.Duration // of a request beyond its own wait
+	Observe      func(route string, status int, took time.Duration)
+}
+
+// API is the HTTP API of one node. Make it with New; it is an http.Handler for the paths that Serves knows.
+type API struct {
+	cfg    Config
+	log    *slog.Logger
+	mux    *http.ServeMux
+	routes []*route
+	docs   []byte // the OpenAPI document
+
+	maxBody int64
+	bodies  budget
+	answers budget
+	under   atomic.Int64 // requests under way
+	peers   *http.Client // to the leader
+
+	drained context.Context // ended by Drain
+	drain   context.CancelFunc
+}
+
+// New makes the API. It panics if the table of routes contradicts itself, which a test would have found.
+func New(cfg Config) (*API, error) {
+	for _, o := range cfg.Origins {
+		if err := CheckOrigin(o); err != nil {
+			return nil, err
+		}
+	}
+	a := &API{cfg: cfg, log: cfg.Logger, mux: http.NewServeMux(), routes: table()}
+	// Base64 is four bytes for three.
+	a.maxBody = wire.MaxFrameBytes(cfg.MaxMessageBytes)/3*4 + 1<<20
+	a.bodies.most = max(bodiesBytes, 4*a.maxBody)
+	a.answers.most = max(answersBytes, 4*a.maxBody)
+	a.drained, a.drain = context.WithCancel(context.Background())
+	a.peers = newPeers()
+	for _, r := range a.routes {
+		if r.path == "/v1/kv/{key...}" {
+			continue // its path is taken apart by hand: see route
+		}
+		a.mux.Handle(r.method+" "+r.path, r)
+	}
+	var err error
+	if a.docs, err = document(a.routes, cfg.Version); err != nil {
+		return nil, fmt.Errorf("http api: %w", err)
+	}
+	return a, nil
+}
+
+// Serves says whether a path is the API's.
+func (a *API) Serves(path string) bool {
+	return strings.HasPrefix(path, "/queue/") || strings.HasPrefix(path, "/v1/") && path != "/v1/ws"
+}
+
+// Drain has those who wait answered now, and refuses requests from here on. Twice is fine.
+func (a *API) Drain() { a.drain() }
+
+// Close lets go of connections to other nodes.
+func (a *API) Close() {
+	a.drain()
+	a.peers.CloseIdleConnections()
+}
+
+// ServeHTTP answers one request.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	began := time.Now()
+	x := &exchange{api: a, w: w, r: r, id: requestID(r), control: http.NewResponseController(w),
+		path: pathValues{}, query: map[string]string{}, queries: map[string][]string{}}
+	// The server's own time-outs are absolute, and would end what waits.
+	_ = x.control.SetWriteDeadline(time.Time{}) // set anew before the answer is written; without deadlines there are none to move
+	w.Header().Set("X-Request-Id", x.id)
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	defer func() {
+		a.bodies.give(x.held)
+		name := "none"
+		if x.route != nil {
+			name = x.route.method + " " + x.route.path
+		}
+		if a.cfg.Observe != nil {
+			a.cfg.Observe(name, x.status, time.Since(began))
+		}
+		a.log.Debug("http request", "op", name, "code", x.status, "request", x.id, "remote", r.RemoteAddr, "took", time.Since(began))
+	}()
+	if n := a.under.Add(1); n > int64(a.cfg.MaxRequests) {
+		a.under.Add(-1)
+		x.refuse(later(wire.NewFault(wire.CodeOverloaded, "this node answers %d HTTP requests at once and no more: try again, or ask another", a.cfg.MaxRequests), time.Second))
+		return
+	}
+	defer a.under.Add(-1)
+	if f := a.admit(x); f != nil {
+		x.refuse(f)
+		return
+	}
+	if x.preflight() {
+		return
+	}
+	if f := x.find(); f != nil {
+		x.refuse(f)
+		return
+	}
+	if f := x.params(); f != nil {
+		x.refuse(f)
+		return
+	}
+	if f := x.read(); f != nil {
+		x.refuse(f)
+		return
+	}
+	if a.drained.Err() != nil {
+		w.Header().Set("Connection", "close")
+		x.refuse(later(wire.NewFault(wire.CodeNoLeader, "this node is stopping: ask another"), time.Second))
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.drained, cancel)()
+	x.ctx = ctx
+	x.carryOut()
+}
+
+// carryOut does what was asked here where that can be, else has the leader do it.
+func (x *exchange) carryOut() {
+	if x.route.local || x.query["stale"] == "true" {
+		x.serve()
+		return
+	}
+	addr, here := x.api.cfg.Node.Leader()
+	if !here {
+		x.forward(addr)
+		return
+	}
+	f := x.route.serve(x)
+	if f != nil && f.Code == wire.CodeNotLeader && !f.Unknown {
+		x.forward(f.Leader) // leadership has moved meanwhile, and nothing happened here
+		return
+	}
+	if f != nil {
+		x.refuse(f)
+	}
+}
+
+func (x *exchange) serve() {
+	if f := x.route.serve(x); f != nil {
+		x.refuse(f)
+	}
+}
+
+// UnderWay is how many requests are being answered.
+func (a *API) UnderWay() int64 { return a.under.Load() }

@@ -1,0 +1,70 @@
+// Package httpapi is the JSON API over HTTP: routes, JSON and errors, for programs and shells that do not speak the WebSocket protocol. It knows
+// package wire and a Node, which carries requests of the protocol out; it knows neither the state nor raft. So there is one implementation of
+// every operation, the one behind the WebSocket, and what is here is translation.
+//
+//	HTTP ─▶ admit ─▶ find ─▶ params ─▶ read ─▶ leader? ── no ──▶ forward, one hop
+//	        origin    route   query    body      │ yes
+//	                                             ▼
+//	        JSON ─▶ a struct of wire ─▶ Node.Do ─▶ an answer of wire ─▶ JSON, or a problem (RFC 9457)
+//
+// # Where things are
+//
+// One file a noun: the JSON that it takes and answers as Go types, their translation, and its routes. api.go is the way of a request, route.go
+// the table, exchange.go one request and its answer, problem.go errors, origin.go who may come, forward.go the way to the leader, body.go how JSON
+// carries bytes, openapi.go the document, onequeue.go the one-queue API.
+//
+// # The contract
+//
+// Any node answers. What needs the leader is sent on to it, once, by the node that was asked; reads with stale=1, the cluster's members and the
+// document are answered by the node itself. Success (200, 201) means that it is committed. Errors are application/problem+json with the code,
+// outcome, retry and retry_after_ms of the one table; 503 and 429 carry Retry-After. Every answer carries X-Request-Id, the caller's or one
+// made for him, and where it was read or written Quorate-Index and Quorate-Time, its place in the log. Times are Unix milliseconds, ids,
+// tokens and positions strings.
+//
+// Requests are read strictly: exact names, none twice, none unknown, UTF-8, one value and nothing behind it; unknown or repeated query parameters
+// are refused too, since a misspelt filter would be no filter. Answers may get more fields.
+//
+// A body is any JSON value, and is stored as its text with content type application/json; with body_encoding text it is a string stored as its
+// bytes, with base64 any bytes. On the way out it is JSON or text where the content type says so and the bytes are that, else base64, and
+// body_encoding says which. Requests of other content types to …/messages and …/results are the body itself, answers to other Accepts the
+// output itself. envelope=job takes and gives the job envelope.
+//
+// # Leases
+//
+// They belong to a session that all callers share on the leader; a token is all that a caller needs. A lease is started when it is written to
+// the caller. One that he could not be given, because he had gone or the write failed, is given back and costs nothing; through a follower that
+// holds for callers who go while they wait, and what was on its way to them then comes back when its lease runs out. A poll ends with what
+// there is, or nothing, when its time is over or the node stops. The one-queue API names messages by id: an ack ends the message's last lease,
+// whoever has it.
+//
+// # Bounds
+//
+// Requests at once; bytes of one body, and of all that are in memory; time of a body and of writing an answer; bytes of large answers that have not
+// been read; waits of ten minutes at most; pages of 1,000 items and 4 MiB; the offset of a listing; bulk operations of 1,000 dead letters a call. The
+// head of a request is bounded by the server.
+//
+// # Who may come
+//
+// There is no authentication yet and only loopback is served. A page in a browser on this machine could still reach it, so an Origin other than the
+// node's own must be listed (client.cors_origins), and a Host that is not loopback is refused, which keeps out names that have been made to
+// resolve to it.
+//
+// # Decisions
+//
+// 2026-11: A follower forwards HTTP as it is, to the leader's client address, with a header that stops a second hop. The body is in memory by
+// then, so a request that meets a change of leadership before anything was proposed can still go to the new leader. Rejected: node RPC, a second
+// encoding of everything; redirects, which curl does not follow by itself.
+//
+// 2026-11: The document is made of the same table that serves, with huma's schemas of Go types and nothing else of huma: it would decode, validate and
+// phrase errors by itself, and the protocol's judges have better words. The tests hold the document, every request that succeeds and every answer
+// to kin-openapi.
+//
+// 2026-11: JSON by go-json-experiment/json, which is encoding/json/v2: the first version takes names in any case, the last of repeated ones, and
+// turns bytes that are no UTF-8 into others.
+//
+// 2026-11: Idempotency-Key is refused rather than ignored until the state keeps such keys. dedup_key and task_id make an enqueue safe to repeat, and
+// ack, nack, extend and release are.
+//
+// 2026-11: Answers with tokens in them are never compressed, and no answer is cached: a token is as good as a key, and the length of what is compressed
+// tells about it.
+package httpapi

@@ -1,0 +1,115 @@
+package httpapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/quorate/quorate/wire"
+)
+
+// hopHeader marks a request that another node has sent on, with that node's label: it is not sent on again.
+const hopHeader = "Quorate-Forwarded-By"
+
+// newPeers is the client that forwards. Waits are the requests' own, so an answer may take long to begin.
+func newPeers() *http.Client {
+	return &http.Client{
+		Transport: &http.Transport{
+			DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
+			MaxIdleConnsPerHost: 64,
+			IdleConnTimeout:     30 * time.Second, // less than what the other side waits
+			DisableCompression:  true,             // what the caller accepts is between him and the leader
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// forwarded are the headers that go to the leader, answered the ones that come back. All others are between two neighbours.
+var (
+	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent"}
+	returned  = []string{"Allow", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Type", "Link", "Quorate-Content-Type", "Quorate-Index", "Quorate-Time", "Retry-After"}
+)
+
+// forward has the leader answer. It is asked once, and does not send on: while nodes disagree about who leads there is none to go to.
+func (x *exchange) forward(leader string) {
+	none := func(why string) {
+		x.refuse(later(wire.NewFault(wire.CodeNoLeader, "%s: try again", why), time.Second))
+	}
+	by := x.r.Header.Get(hopHeader)
+	switch {
+	case by != "":
+		none("leadership is moving: another node sent the request here, and this one does not lead")
+		return
+	case leader == "":
+		none("there is no leader at present")
+		return
+	}
+	wait := time.Duration(x.waitMillis()) * time.Millisecond
+	ctx, cancel := context.WithTimeout(x.ctx, wait+2*x.api.cfg.CallTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, "http://"+leader+x.r.URL.RequestURI(), bytes.NewReader(x.body))
+	if err != nil {
+		x.refuse(wire.NewFault(wire.CodeInternal, "the request cannot be sent on: %v", err))
+		return
+	}
+	for _, name := range forwarded {
+		if v := x.r.Header.Get(name); v != "" {
+			req.Header.Set(name, v)
+		}
+	}
+	req.Header.Set("X-Request-Id", x.id)
+	req.Header.Set(hopHeader, x.api.cfg.Label)
+	resp, err := x.api.peers.Do(req)
+	if err != nil {
+		x.unreached(leader, err)
+		return
+	}
+	defer resp.Body.Close()
+	h := x.w.Header()
+	for _, name := range returned {
+		if v := resp.Header.Get(name); v != "" {
+			h.Set(name, v)
+		}
+	}
+	for _, v := range resp.Header.Values("Vary") {
+		h.Add("Vary", v)
+	}
+	x.status = resp.StatusCode
+	_ = x.control.SetWriteDeadline(time.Now().Add(x.api.cfg.WriteTimeout)) // without deadlines there are none to move
+	x.w.WriteHeader(x.status)
+	if _, err := io.Copy(x.w, resp.Body); err != nil {
+		x.api.log.Debug("a forwarded answer was cut", "request", x.id, "err", err)
+	}
+}
+
+// unreached answers for a leader that gave no answer.
+func (x *exchange) unreached(leader string, err error) {
+	var op *net.OpError
+	dialed := !errors.As(err, &op) || op.Op != "dial"
+	if !dialed || x.r.Method == http.MethodGet || x.r.Method == http.MethodHead {
+		x.refuse(later(wire.NewFault(wire.CodeNoLeader, "the leader at %s cannot be reached: %v", leader, err), time.Second))
+		return
+	}
+	x.refuse(wire.NewFault(wire.CodeTimeout, "the leader at %s gave no answer: %v", leader, err))
+}
+
+// waitMillis is how long the request asks to be kept waiting.
+func (x *exchange) waitMillis() int64 {
+	if n := x.int("wait_ms"); n > 0 {
+		return n
+	}
+	if x.route.path == leasePath {
+		var in leaseRequest
+		if unmarshal(x.body, &in) == nil && in.WaitMillis > 0 {
+			return min(in.WaitMillis, wire.MaxWaitMillis)
+		}
+	}
+	if x.route.path == verifyPath {
+		return time.Minute.Milliseconds()
+	}
+	return 0
+}
