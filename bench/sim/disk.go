@@ -40,6 +40,7 @@ type disk struct {
 	kv      map[string][]byte
 	snaps   []*snapshot // the newest last
 	pending [][]*raft.Log
+	several chan struct{} // closed when several entries are being written at once; nil: nobody waits for that
 }
 
 // snapshot is one that is whole.
@@ -146,6 +147,10 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 		return fmt.Errorf("entry %d does not follow entry %d", logs[0].Index, d.last)
 	}
 	d.pending = append(d.pending, mine)
+	if len(mine) > 1 && d.several != nil {
+		close(d.several)
+		d.several = nil
+	}
 	d.mu.Unlock()
 	err := d.write(entries)
 	d.mu.Lock()
@@ -267,6 +272,16 @@ func (d *disk) SetUint64([]byte, uint64) error { return errors.New("sim: numbers
 
 // GetUint64 implements raft.StableStore.
 func (d *disk) GetUint64([]byte) (uint64, error) { return 0, errors.New("sim: numbers are not stored") }
+
+// batch is closed as soon as several entries begin to be written at once.
+func (d *disk) batch() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.several == nil {
+		d.several = make(chan struct{})
+	}
+	return d.several
+}
 
 // stall has no write end for a while.
 func (d *disk) stall(until time.Time) {

@@ -108,6 +108,9 @@ func (w *world) inflict(f *Fault) {
 		defer heal()
 		w.hold(lasts)
 	case kill, power:
+		if f.What == power && f.Arg%2 == 1 {
+			w.midWrite(n)
+		}
 		w.fell(lasts, f.What == power, n)
 	case killMost:
 		all := slices.Clone(w.nodes)
@@ -198,6 +201,17 @@ func (w *world) fell(d time.Duration, power bool, nodes ...*node) {
 	for _, n := range nodes {
 		w.restart(n)
 		w.hold(time.Duration(w.dice.upTo(300)) * time.Millisecond)
+	}
+}
+
+// midWrite waits, for a while, until a node is writing several entries at once, which is when a power cut can tear them apart.
+func (w *world) midWrite(n *node) {
+	t := time.NewTimer(2 * time.Second)
+	defer t.Stop()
+	select {
+	case <-n.disk().batch():
+	case <-t.C:
+	case <-w.healed:
 	}
 }
 

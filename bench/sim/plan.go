@@ -68,7 +68,7 @@ const (
 	strand    = "strand"     // a node from the clients
 	storm     = "storm"      // the whole network is bad
 	kill      = "kill"       // a process
-	power     = "power"      // the power of a machine
+	power     = "power"      // the power of a machine; Arg odd: while it writes several entries at once, if it does
 	killMost  = "kill most"  // power of a majority
 	killAll   = "kill all"   // power of all
 	stop      = "stop"       // a process, in order
@@ -115,7 +115,7 @@ func Draw(seed uint64, length time.Duration) Plan {
 	p.Raft = []int64{250, 500, 1000, 1000, 2000, 2000}[r.IntN(6)]
 	p.Snap = int64(8+r.IntN(56)) << 10
 	p.Minor = r.IntN(2) == 0
-	p.Writes = []int64{200, 1000, 5000}[r.IntN(3)]
+	p.Writes = []int64{200, 1000, 5000, 20_000}[r.IntN(4)]
 	p.Net = Rates{Least: 50 + r.Int64N(500)}
 	p.Net.Most = p.Net.Least + []int64{200, 2000, 15000}[r.IntN(3)]
 	if r.IntN(2) == 0 {
