@@ -6,7 +6,7 @@ import "time"
 const (
 	model      = "model"      // the state machine against a second one (fsm/fsmtest)
 	unit       = "unit"       // one package by itself
-	simulation = "simulation" // groups with real raft on made-up time and disks (cluster/group)
+	simulation = "simulation" // real raft on made-up time and disks: groups (cluster/group), and whole clusters with clients (bench/sim)
 	disk       = "disk"       // files, damage and failing writes (cluster/store)
 	nodes      = "nodes"      // whole nodes in one process (cluster)
 	process    = "process"    // real processes under kills and other faults (bench/chaos)
@@ -45,6 +45,11 @@ func simSlice(run string, args ...string) slice {
 	return slice{simulation, "cluster/group", run, args, 90 * time.Second}
 }
 
+// clusterSlice is the simulation of whole clusters: the same seeds each time, up to the first that goes wrong.
+func clusterSlice() slice {
+	return slice{simulation, "bench/sim", "^TestSeeds$", []string{"-test.failfast", "-sim.seed", "1", "-sim.seeds", "16", "-sim.for", "20s"}, 3 * time.Minute}
+}
+
 func diskSlice(run string) slice { return slice{disk, "cluster/store", run, nil, time.Minute} }
 
 func nodesSlice(run string) slice { return slice{nodes, "cluster", run, nil, 90 * time.Second} }
@@ -64,17 +69,17 @@ var catalogue = []mutant{
 		diskSlice("^TestSyncsAreAskedFor$"), processSlice("^TestPowerCuts$/^1_nodes$/^wal$", "-cuts", "0", "-single-cuts", "4"),
 	}},
 	{2, "AckBeforeCommit", "cluster/group", "G1", "a simulated power cut of what is applied and not on a majority's disks is all that it is about", []slice{
-		simSlice("^TestAheadOfASlowLeader$"), simSlice("^TestCrashes$/^seed=", "-crash.seed", "1"),
+		simSlice("^TestAheadOfASlowLeader$"), simSlice("^TestCrashes$/^seed=", "-crash.seed", "1"), clusterSlice(),
 	}},
 	{3, "TokenNotCheckedOnExtend", "fsm", "G4", "", []slice{
-		modelSlice(), unitSlice("fsm", "^TestLeaseEnds$"), processSlice("^TestLeases$/^a_slow_worker"),
+		modelSlice(), unitSlice("fsm", "^TestLeaseEnds$"), processSlice("^TestLeases$/^a_slow_worker"), clusterSlice(),
 	}},
 	{4, "TokenResetOnRestore", "fsm", "G3 G15", "", []slice{
-		modelSlice(), unitSlice("fsm", randomLogs), simSlice(simulations, "-sim.seed", "1"),
+		modelSlice(), unitSlice("fsm", randomLogs), simSlice(simulations, "-sim.seed", "1"), clusterSlice(),
 	}},
-	{5, "AttemptsNotInSnapshot", "fsm", "G10", "", []slice{modelSlice(), unitSlice("fsm", randomLogs)}},
+	{5, "AttemptsNotInSnapshot", "fsm", "G10", "", []slice{modelSlice(), unitSlice("fsm", randomLogs), clusterSlice()}},
 	{6, "DedupNotInSnapshot", "fsm", "G8", "", []slice{
-		modelSlice(), unitSlice("fsm", randomLogs),
+		modelSlice(), unitSlice("fsm", randomLogs), clusterSlice(),
 	}},
 	{7, "MapOrderInSnapshot", "fsm", "G15", "", []slice{modelSlice(), unitSlice("fsm", randomLogs)}},
 	{8, "TimeNowInApply", "fsm", "G13 G15", "", []slice{
@@ -86,8 +91,8 @@ var catalogue = []mutant{
 	{10, "NoBarrierAfterElection", "cluster/group", "G14", "a first read of a term while disks are slow is all that it is about", []slice{
 		simSlice("^TestFirstReadOfATerm$"),
 	}},
-	{11, "FollowerSkipsChecksum", "cluster/store", "G16", "an entry that was damaged on its way is all that it is about", []slice{
-		diskSlice("^TestLogRefusesDamagedEntriesFromElsewhere$"),
+	{11, "FollowerSkipsChecksum", "cluster/store", "G16", "", []slice{
+		diskSlice("^TestLogRefusesDamagedEntriesFromElsewhere$"), clusterSlice(),
 	}},
 	{12, "ContinuesAfterEIO", "cluster/store", "G17", "", []slice{
 		diskSlice("^TestFailStop$"), nodesSlice("^TestFailedWriteEndsTheProcess$"),
@@ -102,14 +107,14 @@ var catalogue = []mutant{
 		modelSlice(), unitSlice("fsm", randomLogs),
 	}},
 	{16, "GroupOrderBrokenOnNack", "fsm", "G9", "", []slice{
-		modelSlice(), unitSlice("fsm", "^TestFIFO$|^TestPerKey$"),
+		modelSlice(), unitSlice("fsm", "^TestFIFO$|^TestPerKey$"), clusterSlice(),
 	}},
 	{17, "RefusedAfterPropose", "cluster/group", "G11", "", []slice{
 		unitSlice("cluster/group", "^TestClassify$"), simSlice("^TestDeposedLeader$"),
 	}},
-	{18, "RequestsNotInSnapshot", "fsm", "G11", "", []slice{modelSlice(), unitSlice("fsm", "^TestRequestIDs$")}},
+	{18, "RequestsNotInSnapshot", "fsm", "G11", "", []slice{modelSlice(), unitSlice("fsm", "^TestRequestIDs$"), clusterSlice()}},
 	{19, "SnapshotAtWrongIndex", "fsm", "G15", "", []slice{
-		modelSlice(), unitSlice("fsm", randomLogs), simSlice("^TestSnapshotRestartAndInstall$"),
+		modelSlice(), unitSlice("fsm", randomLogs), simSlice("^TestSnapshotRestartAndInstall$"), clusterSlice(),
 	}},
 	{20, "DedupEdgeOffByOne", "fsm", "G8", "", []slice{{model, "fsm/fsmtest", "^TestDedupEdges$", nil, time.Minute}, unitSlice("fsm", "^TestDedupWindow$")}},
 	{21, "ResultOverwrittenByLateAck", "fsm", "G5 G6", "", []slice{
