@@ -61,7 +61,7 @@ fuzz: ## each fuzz target for FOR=
 
 sim: FOR := 10m
 sim: ## clusters on made-up time, networks and disks: WASM= seeds of FOR= fake time, NATIVE= with the race detector
-	@go run ./bench/sim/run -wasm $(WASM) -for $(FOR) -native $(NATIVE) $(if $(WITHIN),-within $(WITHIN)) $(if $(SEED),-seed $(SEED))
+	@go run ./bench/sim/run -wasm $(WASM) -for $(FOR) -native $(NATIVE) $(if $(WITHIN),-within $(WITHIN)) $(if $(SEED),-seed $(SEED)) $(if $(LEDGER),-ledger $(LEDGER))
 
 chaos: FOR := 90s
 chaos: setup ## real processes under every kind of fault: FOR= each kind, KINDS=, SEED=; a page in bin/chaos
