@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	historyFor   = flag.Duration("history-for", 12*time.Second, "how long TestHistory works while leaders are killed")
+	historyFor   = flag.Duration("history-for", 10*time.Second, "how long TestHistory works while leaders are killed")
 	historyKills = flag.Int("history-kills", 4, "how many leaders TestHistory kills; on the way two nodes are killed at once, all nodes are, and every fourth time a leader is frozen first")
 	historyModes = flag.String("history-modes", strings.Join(slices.Concat(workload.Modes, workload.Changes), ","), "what TestHistory's queues are about: an ordering mode each, or one of the others")
 	historyKeep  = flag.String("history-keep", "", "new folder that keeps TestHistory's history; without it one is kept where the test fails")

@@ -25,8 +25,8 @@ import (
 )
 
 var (
-	hooksFlag    = flag.Int("hooks", 2000, "webhooks of TestWebhookBurst's second burst; the full figure is 10000")
-	hookSenders  = flag.Int("hook-senders", 1500, "connections that TestWebhookBurst sends them over")
+	hooksFlag    = flag.Int("hooks", 1000, "webhooks of TestWebhookBurst's second burst; the full figure is 10000")
+	hookSenders  = flag.Int("hook-senders", 1000, "connections that TestWebhookBurst sends them over")
 	hookWithin   = flag.Duration("hook-within", 0, "from a webhook's answer to its handler in TestWebhookBurst, 99 of 100 of the first burst; 0: only the log says it")
 	hookSecret   = "what signs the burst"
 	hookFirst    = 1000 // webhooks of the first burst

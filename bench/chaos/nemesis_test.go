@@ -10,7 +10,7 @@ import (
 	"github.com/quorate/quorate/bench/chaos/nemesis"
 )
 
-var mixedFor = flag.Duration("mixed-for", 20*time.Second, "how long clients work in TestMixedFaults")
+var mixedFor = flag.Duration("mixed-for", 15*time.Second, "how long clients work in TestMixedFaults")
 
 // Faults of all sorts that this machine can have, drawn from the seed: processes, the network, clocks, membership, disks. What clients saw
 // agrees with the log and the contract. The long form is bench/chaos/run. (L4)

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	cutsFlag   = flag.Int("cuts", 6, "how many power cuts TestPowerCuts makes of three nodes, with each log store")
+	cutsFlag   = flag.Int("cuts", 4, "how many power cuts TestPowerCuts makes of three nodes, with each log store")
 	singleFlag = flag.Int("single-cuts", 4, "how many power cuts TestPowerCuts makes of one node, with each log store")
 )
 

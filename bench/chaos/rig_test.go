@@ -21,7 +21,7 @@ import (
 
 var (
 	seedFlag     = flag.Uint64("seed", 0, "seed of what is drawn; 0 draws one")
-	killsFlag    = flag.Int("kills", 5, "how many kills TestKillAnyNode makes")
+	killsFlag    = flag.Int("kills", 3, "how many kills TestKillAnyNode makes")
 	flipsFlag    = flag.Int("flips", 4, "how many bits TestFlippedBit flips")
 	reportFlag   = flag.String("report", "", "file to which tests of crashes append what they have come to; empty: only the log says it")
 	togetherFlag = flag.Int("together", 2, "how many single nodes, or damaged clusters, the tests that have many of them work on at once")

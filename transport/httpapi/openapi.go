@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -26,10 +27,13 @@ func documentRoutes() []*route {
 	}}
 }
 
+// settings are of huma's package and not of a document, and there may be several nodes in a process.
+var settings sync.Once
+
 // document makes the OpenAPI 3.1 document of the routes, with schemas made of the Go types that they take and answer. Requests have the fields
 // that are described and no others; in answers more may follow.
 func document(routes []*route, version string) ([]byte, error) {
-	huma.DefaultArrayNullable = false // an empty array is written as one, never as null
+	settings.Do(func() { huma.DefaultArrayNullable = false }) // an empty array is written as one, never as null
 	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	requests := map[string]bool{}
 	schema := func(t reflect.Type, request bool) *huma.Schema {
