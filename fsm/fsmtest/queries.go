@@ -71,9 +71,12 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 	total.Tombstones += want.Tombstones
 	total.DedupKeys += want.DedupKeys
 	// What the model does not keep.
-	want.Refused, want.RefusedBy, want.OldestEnqueuedAt = got.Refused, got.RefusedBy, got.OldestEnqueuedAt
+	want.Refused, want.RefusedBy, want.OldestEnqueuedAt, want.WaitingSince = got.Refused, got.RefusedBy, got.OldestEnqueuedAt, got.WaitingSince
 	if !reflect.DeepEqual(want, got) {
 		fail("stats:%s", fieldDiff(want, got))
+	}
+	if want.Ready == 0 && got.WaitingSince != 0 {
+		fail("nothing is ready, but something has waited since %d", got.WaitingSince)
 	}
 	if live := want.Ready + want.Scheduled + want.Retrying + want.Leased; live == 0 && (got.Bytes != 0 || got.OldestEnqueuedAt != 0) {
 		fail("empty, but bytes %d and oldest %d", got.Bytes, got.OldestEnqueuedAt)
