@@ -384,8 +384,7 @@ func stoppedWorker(t *testing.T, c *proc.Cluster, cl *client.Client) {
 // A command that goes on and on is ended with the drain; its message is not acked and is at once available, free. (C39)
 func drainEnds(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	r := put(t, cl, "drain", client.Message{})
-	w := worker(t, c, "drain", []string{"--lease", "60s", "--drain-timeout", "1s"}, "trap '' TERM INT; exec sleep 600")
-	becomes(t, cl, r.ID, "processing")
+	w := busy(t, c, "drain", []string{"--lease", "60s", "--drain-timeout", "1s"}, "trap '' TERM INT")
 	begin := time.Now()
 	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -402,8 +401,7 @@ func drainEnds(t *testing.T, c *proc.Cluster, cl *client.Client) {
 
 	// A second signal ends it at once; what it had is back by its lease at the latest.
 	r = put(t, cl, "drain", client.Message{Retry: fixed(10*time.Millisecond, 5)})
-	w = worker(t, c, "drain", []string{"--lease", "3s", "--drain-timeout", "10m"}, "trap '' TERM INT; exec sleep 600")
-	becomes(t, cl, r.ID, "processing")
+	w = busy(t, c, "drain", []string{"--lease", "3s", "--drain-timeout", "10m"}, "trap '' TERM INT")
 	for range 2 {
 		if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
@@ -428,8 +426,7 @@ func drainEnds(t *testing.T, c *proc.Cluster, cl *client.Client) {
 func killedInDrain(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	create(t, cl, "killed", client.QueueOptions{Retry: fixed(10*time.Millisecond, 5)})
 	r := put(t, cl, "killed", client.Message{})
-	w := worker(t, c, "killed", []string{"--lease", "2s", "--drain-timeout", "10m"}, "exec sleep 600")
-	becomes(t, cl, r.ID, "processing")
+	w := busy(t, c, "killed", []string{"--lease", "2s", "--drain-timeout", "10m"}, "true")
 	if err := w.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -2,7 +2,9 @@ package chaos
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -24,6 +26,19 @@ func worker(t *testing.T, c *proc.Cluster, queue string, flags []string, script 
 	}
 	t.Cleanup(func() { killGroup(cmd) })
 	return cmd
+}
+
+// busy starts a worker and returns when the command of its first task runs, which does what is named and then sleeps for ten
+// minutes. That a task is leased is not enough: what a worker hears of after it was told to end, it gives back unbegun.
+func busy(t *testing.T, c *proc.Cluster, queue string, flags []string, first string) *exec.Cmd {
+	t.Helper()
+	begun := filepath.Join(t.TempDir(), "begun")
+	w := worker(t, c, queue, flags, first+"; : >"+begun+"; exec sleep 600")
+	eventually(t, 30*time.Second, "its command runs", func(context.Context) bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
+	return w
 }
 
 // killGroup kills a process started by worker and waits for it. The commands it runs are groups of their own and end on

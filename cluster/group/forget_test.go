@@ -197,14 +197,19 @@ func (d forgetSnaps) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) 
 
 type forgetSink struct {
 	bytes.Buffer
-	d    *forgetDisk
-	meta *raft.SnapshotMeta
+	d      *forgetDisk
+	meta   *raft.SnapshotMeta
+	closed bool // who writes the state closes it, and raft after it: the second time does nothing, as with a file
 }
 
 func (s *forgetSink) ID() string    { return s.meta.ID }
 func (s *forgetSink) Cancel() error { return nil }
 
 func (s *forgetSink) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	s.d.work()
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
