@@ -431,12 +431,12 @@ func TestLongPolls(t *testing.T) {
 
 // A poll outlives the server's time-outs, which are absolute (C58).
 func TestPollOutlivesTimeouts(t *testing.T) {
-	n := stations(t, 1, Config{HelloTimeout: 100 * time.Millisecond, MessageTimeout: 100 * time.Millisecond, CallTimeout: time.Second})[0]
+	n := stations(t, 1, Config{HelloTimeout: 300 * time.Millisecond, MessageTimeout: 300 * time.Millisecond, CallTimeout: time.Second})[0]
 	b := browse(t, n.addr)
 	b.ok("PUT", "/v1/queues/q", "", nil)
 	answer, cancel := stuckPoll(t, n, b, 1, "/v1/queues/q/lease", `{"wait_ms":60000}`)
 	defer cancel()
-	time.Sleep(600 * time.Millisecond) // three times what reads may take
+	time.Sleep(1800 * time.Millisecond) // three times what reads may take
 	id := b.put("q", `{"body":1}`)
 	if a := <-answer; a.status != 200 || !strings.Contains(string(a.body), id) {
 		t.Errorf("%d %s", a.status, a.body)

@@ -213,8 +213,8 @@ func TestDeadlines(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no hello", Config{HelloTimeout: 50 * time.Millisecond}, func(*peer) {}, CloseLate, "hello"},
-		{"pings are no hello", Config{HelloTimeout: 100 * time.Millisecond}, func(p *peer) {
+		{"no hello", Config{HelloTimeout: 500 * time.Millisecond}, func(*peer) {}, CloseLate, "hello"},
+		{"pings are no hello", Config{HelloTimeout: 500 * time.Millisecond}, func(p *peer) {
 			go func() {
 				for p.ws.WriteControl(websocket.PingMessage, []byte("x"), time.Now().Add(patience)) == nil {
 				}
