@@ -26,6 +26,7 @@
 //
 //   - a node applies an entry that is not on a majority's disks, or another one than a node before it at that index;
 //   - a node stores an entry that was damaged on its way, or starts with a bit flipped on its disk (G16);
+//   - a leader that was silent while another one was elected answers a read from before what had been applied anywhere when it was asked (G14);
 //   - a node is still there 2 s after a write of its log or its term has failed (G17);
 //   - a node ends itself, or does not start, for no reason that the plan gave it (a disk or network that stood still may set off its
 //     watchdog);

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/fsm"
 )
 
 // clientHosts are where clients are.
@@ -141,7 +143,10 @@ func (w *world) inflict(f *Fault) {
 		w.garble(n)
 	case pause:
 		w.stand(n, lasts)
+		var asked sync.WaitGroup
+		asked.Go(func() { w.askDeposed(n, lasts) })
 		w.block(lasts, between([]string{n.host}, append(w.hosts(n), clientHosts...)))
+		asked.Wait()
 	case jump:
 		n.clock.jump(f.Arg)
 	case rate:
@@ -221,6 +226,36 @@ func (w *world) stand(n *node, d time.Duration) {
 	n.take()
 	n.disk().stall(time.Now().Add(d))
 	n.release()
+}
+
+// askDeposed asks a leader that is silent, as soon as another one leads: what it answers must hold all that had been applied
+// anywhere by then (G14). Clients alone meet such a leader in one run of five.
+func (w *world) askDeposed(n *node, within time.Duration) {
+	p := n.up.Load()
+	if p == nil {
+		return
+	}
+	led := p.group.Status()
+	if !led.Leader || !w.until(within, func() bool { return w.leadsLater(n, led.Term) }) {
+		return
+	}
+	known := uint64(0)
+	for _, o := range w.nodes {
+		if p := o.up.Load(); p != nil {
+			if at, err := p.group.Read(context.Background(), true, func(*fsm.State) {}); err == nil {
+				known = max(known, at.Index)
+			}
+		}
+	}
+	led = p.group.Status()
+	ctx, cancel := context.WithTimeout(context.Background(), stopWithin)
+	defer cancel()
+	switch at, err := p.group.Read(ctx, false, func(*fsm.State) {}); {
+	case err == nil && at.Index < known:
+		w.blame("G14: %s answers a read at index %d, and %d had been applied before it was asked", p.id, at.Index, known)
+	case err != nil && led.Leader:
+		w.count("deposed leader refused a read")
+	}
 }
 
 // stopWanted is within what a node must have ended that has a reason to.
