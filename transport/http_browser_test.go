@@ -62,6 +62,7 @@ func document(t testing.TB, b *browser) routers.Router {
 		if _, said := s["additionalProperties"]; !said && s["properties"] != nil {
 			s["additionalProperties"] = false
 		}
+		nulls(s)
 	}
 	closed, err := json.Marshal(doc)
 	if err != nil {
@@ -86,6 +87,18 @@ func document(t testing.TB, b *browser) routers.Router {
 		}
 	}
 	return documents.router
+}
+
+// nulls says of the properties that may be anything that they may be null: the validator takes no null where no type is named, which
+// JSON Schema does.
+func nulls(schema map[string]any) {
+	properties, _ := schema["properties"].(map[string]any)
+	for _, p := range properties {
+		p := p.(map[string]any)
+		if p["type"] == nil && p["$ref"] == nil && p["oneOf"] == nil && p["anyOf"] == nil {
+			p["type"] = []string{"null", "boolean", "number", "string", "array", "object"}
+		}
+	}
 }
 
 // said is an answer.

@@ -31,10 +31,8 @@ func (a *Any) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Schema is of anything. The types are listed because there are readers that take none for any but null.
-func (Any) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Description: "any JSON value", Extensions: map[string]any{"type": []string{"null", "boolean", "number", "string", "array", "object"}}}
-}
+// Schema is of anything: it names no type, for there are generators that take one of several only.
+func (Any) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Description: "any JSON value"} }
 
 // bodyBytes reads a body and the encoding it came in; contentType is the one that it gets where none was given.
 func bodyBytes(field string, body Any, encoding string) (b []byte, contentType string, f *wire.Fault) {
