@@ -92,6 +92,7 @@ type Config struct {
 	Producers   int           // clients that send; default 8 for W1 and preloading, 4 for W3 and W4, 1 for W5
 	Consumers   int           // clients that receive; default 8 for W2, 4 for W3 and W4
 	Outstanding int           // unconfirmed enqueues a producer; default 256
+	HTTP        int           // W1, W3: enqueue by the HTTP API, so many messages a request; 0: by the SDK
 	Window      int           // leases out a consumer; default 256
 	Rate        float64       // W4: messages a second; default 2000
 	Preload     int           // W2: messages to drain; default 200,000, or more where For could use them up
@@ -280,6 +281,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"queued", float64(c.Queued), DefaultQueued, maxMessages / 2},
 		{"queues", float64(c.Queues), 1, maxQueues},
 		{"connections", float64(c.Idle), 0, maxIdle},
+		{"messages a request", float64(c.HTTP), 0, wire.MaxBatch},
 	} {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)
@@ -287,6 +289,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Workload == Queued && (c.Cluster == nil || c.ServerRSS == nil || len(c.Cluster.Nodes) < 2) {
 		return c, errors.New("queued kills nodes and starts them again: it needs a cluster of two or more that was started for it (--self 3)")
+	}
+	if c.HTTP > 0 && c.Workload != W1 && c.Workload != W3 {
+		return c, fmt.Errorf("%s does not go by HTTP: %s and %s do", c.Workload, W1, W3)
 	}
 	if c.Workload == Flat && c.Queues > c.Consumers*maxSubs {
 		return c, fmt.Errorf("queues is %d; %d consumers can have %d, each has %d subscriptions at most", c.Queues, c.Consumers, c.Consumers*maxSubs, maxSubs)

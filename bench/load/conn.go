@@ -50,6 +50,14 @@ func openSDK(cfg *Config) func(ctx context.Context, name string) (Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		return sdk{c}, nil
+		if cfg.HTTP == 0 {
+			return sdk{c}, nil
+		}
+		over, err := overHTTP(ctx, sdk{c}, cfg)
+		if err != nil {
+			closeConn(sdk{c})
+			return nil, err
+		}
+		return over, nil
 	}
 }
