@@ -261,8 +261,9 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 	return nil
 }
 
-// staysWhole returns nil once the voters that a removal leaves can elect a leader: a majority of them answers and has applied
-// what is committed now, and with it the configuration in force. Raft (v1.8.0) gives no vote to who does not vote in its own
+// staysWhole returns nil once the voters that a removal leaves can elect a leader: a majority of them answers and has gone through
+// what is committed now, and with it the configuration in force. What is in their state does not tell: the newest entries of a
+// cluster in which nobody writes are raft's own. Raft (v1.8.0) gives no vote to who does not vote in its own
 // configuration: if a node lagged behind the entry that made another one a voter, and the third were removed, neither of
 // the two that are left might ever have a majority. Those that are behind are waited for, up to changeWithin.
 func (n *Node) staysWhole(ctx context.Context, servers []raft.Server, target raft.Server) error {
@@ -293,7 +294,7 @@ func (n *Node) staysWhole(ctx context.Context, servers []raft.Server, target raf
 }
 
 // remaining counts the voters without one: all, those that answered (status stands where servers do), and those of them that have
-// applied an index.
+// gone through an index.
 func remaining(servers []raft.Server, without raft.ServerID, status []*statusAnswer, index uint64) (rest, alive, informed int) {
 	for i, st := range status {
 		if servers[i].Suffrage != raft.Voter || servers[i].ID == without {
@@ -304,7 +305,7 @@ func remaining(servers []raft.Server, without raft.ServerID, status []*statusAns
 			continue
 		}
 		alive++
-		if st.Applied >= index {
+		if st.Informed >= index {
 			informed++
 		}
 	}

@@ -232,6 +232,19 @@ func TestRemoveKeepsAMajority(t *testing.T) {
 	c.WaitVoters(2)
 }
 
+// TestDeadLeaderIsRemovedWhileNobodyWrites: the newest entries are then raft's own, which no state ever has.
+func TestDeadLeaderIsRemovedWhileNobodyWrites(t *testing.T) {
+	t.Parallel()
+	c := clustertest.Start(t, 3, clustertest.Options{})
+	c.WaitVoters(3)
+	dead := c.Index(c.Leader())
+	c.Kill(dead)
+	if err := c.AsLeader(func(n *cluster.Node) error { return n.Remove(bounded(t), c.Label(dead)) }); err != nil {
+		t.Errorf("removing the dead leader: %v", err)
+	}
+	c.WaitVoters(2)
+}
+
 // TestWipedNodeIsRefusedUnderItsLabel: G19, and then remove lets it in.
 func TestWipedNodeIsRefusedUnderItsLabel(t *testing.T) {
 	t.Parallel()

@@ -92,7 +92,7 @@ type place struct {
 type statusAnswer struct {
 	Role    string     `cbor:"1,keyasint"` // leader, follower, candidate
 	Term    uint64     `cbor:"2,keyasint"`
-	Applied uint64     `cbor:"3,keyasint"`
+	Applied uint64     `cbor:"3,keyasint"` // the newest entry in the state: raft's own are not
 	Commit  uint64     `cbor:"4,keyasint"`
 	LastLog uint64     `cbor:"5,keyasint"`
 	Ready   bool       `cbor:"6,keyasint"`
@@ -104,7 +104,8 @@ type statusAnswer struct {
 	Place announcement `cbor:"11,keyasint"`
 	Wall  int64        `cbor:"12,keyasint"` // its wall clock, Unix milliseconds
 
-	LowSpace bool `cbor:"13,keyasint,omitempty"` // there is little room on its disk
+	LowSpace bool   `cbor:"13,keyasint,omitempty"` // there is little room on its disk
+	Informed uint64 `cbor:"14,keyasint,omitempty"` // raft has gone through what is committed up to here, its own entries included
 }
 
 var rpcDecoder = func() cbor.DecMode {

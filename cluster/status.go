@@ -61,8 +61,9 @@ func (n *Node) whyNoCluster() string {
 // status is this node as it sees itself.
 func (n *Node) status() *statusAnswer {
 	s := n.group.Status()
+	r := n.group.Raft()
 	st := &statusAnswer{
-		Role: role(n.group.Raft().State()), Term: s.Term, Applied: s.Applied, Commit: s.Commit, LastLog: s.LastLog,
+		Role: role(r.State()), Term: s.Term, Applied: s.Applied, Informed: r.AppliedIndex(), Commit: s.Commit, LastLog: s.LastLog,
 		HasData: n.hasData(), Expect: n.cfg.BootstrapExpect, Wall: n.cfg.Clock.WallMillis(), LowSpace: n.lowSpace.Load(),
 	}
 	if n.link != nil {
