@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -186,11 +187,15 @@ func (g *Group) confirm() *Error {
 }
 
 // lastForState is the last index up to commit whose entry reaches the state machine: raft keeps no-ops and barriers to
-// itself.
+// itself. An entry that is not in the log any more is in a snapshot, and so in the state of a leader, and all that came before it; a
+// snapshot may end with entries of raft's own, which the state does not count.
 func (g *Group) lastForState(commit uint64) uint64 {
 	var l raft.Log
 	for i := commit; i > g.applied.Load(); i-- {
-		if err := g.cache.GetLog(i, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
+		switch err := g.cache.GetLog(i, &l); {
+		case errors.Is(err, raft.ErrLogNotFound):
+			return 0
+		case err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration:
 			return i
 		}
 	}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -428,5 +429,42 @@ func TestBrokenGroupReadsNothing(t *testing.T) {
 			t.Errorf("later: %v, want %v", err, errStopping)
 		}
 		c.stop()
+	})
+}
+
+// A node that has a snapshot whose newest entries are raft's own, and no log from before it, answers reads when it leads, though nobody
+// writes: no state ever gets to those entries.
+func TestReadAfterAnInstallWhileNobodyWrites(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l, away, other := c.leader(), c.followers()[0], c.followers()[1]
+		c.halt(away)
+		for i := range 1100 { // more than the log keeps behind a snapshot
+			l.do(t, enqueue("q", fmt.Sprint(i)))
+		}
+		lead := func(nd *node) {
+			t.Helper()
+			check(t, c.leader().g.Raft().LeadershipTransferToServer(nd.id, nd.addr).Error())
+			c.until(10*time.Second, "it leads", func() bool { return nd.g.Status().Leader })
+		}
+		lead(other)
+		check(t, other.g.Raft().Snapshot().Error())
+		snaps, err := other.snaps.List()
+		check(t, err)
+		if snaps[0].Index <= other.g.Status().Applied {
+			t.Fatalf("the snapshot ends at %d, the state at %d: want raft's own entries between", snaps[0].Index, other.g.Status().Applied)
+		}
+		c.start(away)
+		c.until(10*time.Second, "caught up by an install", func() bool { return away.g.Raft().AppliedIndex() >= snaps[0].Index })
+		if err := away.g.cache.GetLog(snaps[0].Index, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+			t.Fatalf("its log has entry %d (%v), want it in the snapshot alone", snaps[0].Index, err)
+		}
+		lead(away)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if at, err := away.g.Read(ctx, false, func(*fsm.State) {}); err != nil || at.Index != other.g.Status().Applied {
+			t.Errorf("read at %d, %v", at.Index, err)
+		}
 	})
 }
