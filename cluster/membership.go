@@ -149,7 +149,7 @@ func (n *Node) promoteJoined() {
 			continue
 		}
 		st, err := n.memberStatus(n.ctx, s)
-		if err != nil || st.Applied+promoteLag < r.CommitIndex() || st.Applied == 0 {
+		if err != nil || !st.caughtUp(r.CommitIndex()) {
 			continue
 		}
 		n.changes.Lock()
@@ -162,6 +162,11 @@ func (n *Node) promoteJoined() {
 		}
 		n.log.Info("a member has caught up and votes now", "peer", label, "applied", st.Applied)
 	}
+}
+
+// caughtUp says whether a non-voter may vote: its state has begun, and it is near what is committed, raft's own entries included.
+func (st *statusAnswer) caughtUp(commit uint64) bool {
+	return st.Applied > 0 && st.Informed+promoteLag >= commit
 }
 
 // memberStatus asks a member how it is.

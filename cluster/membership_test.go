@@ -45,3 +45,24 @@ func TestRemaining(t *testing.T) {
 		})
 	}
 }
+
+// A non-voter is promoted when it is near, however many entries of raft's own there were while nobody wrote.
+func TestCaughtUp(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name              string
+		applied, informed uint64
+		want              bool
+	}{
+		{"all of it", 1000, 1000, true},
+		{"near", 900, 1000 - promoteLag, true},
+		{"far", 900, 1000 - promoteLag - 1, false},
+		{"what came after the last write is raft's own", 5, 1000, true},
+		{"no state yet", 0, 1000, false},
+		{"says nothing of it", 1000, 0, false},
+	} {
+		if got := (&statusAnswer{Applied: c.applied, Informed: c.informed}).caughtUp(1000); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
