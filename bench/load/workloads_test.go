@@ -246,7 +246,7 @@ func TestFlat(t *testing.T) {
 			b := new(broker)
 			cfg := b.quick(Flat)
 			cfg.Queued, cfg.Queues, cfg.Idle, cfg.Rounds, cfg.Consumers = c.queued, c.queues, c.idle, 0, 3
-			cfg.For = 500 * time.Millisecond // in each turn something is to be done with, however busy the machine
+			cfg.For = 2 * time.Second // in each turn something is to be done with, however busy the machine
 			cpu := time.Duration(0)
 			cfg.ServerCPU = func() time.Duration { cpu += 50 * time.Millisecond; return cpu }
 			res := mustRun(t, cfg)
