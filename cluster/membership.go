@@ -26,8 +26,6 @@ const (
 	transferWithin = 5 * time.Second
 	// statusWithin bounds the question how a member is.
 	statusWithin = time.Second
-	// informAgain is how often voters that are behind are asked whether they have caught up.
-	informAgain = 100 * time.Millisecond
 	// entryFormat is the newest log entry format of this build, compared when a node joins.
 	entryFormat = 1
 )
@@ -227,8 +225,8 @@ func labelsOf(servers []raft.Server) []string {
 
 // Remove takes a member out of the cluster, for good: it may come back as a new one, under the same label, once its data
 // directory has been emptied. Only the leader does it (group.CodeNotLeader says who that is), and only when what would be
-// left could still decide: the voters that remain and answer must be a majority of those that remain, and have applied what
-// is committed. The leader itself is not removed; transfer leadership first.
+// left could still decide: the voters that remain and answer must be a majority of those that remain. The leader itself
+// is not removed; transfer leadership first.
 func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 	r := n.group.Raft()
 	if r.State() != raft.Leader {
@@ -252,8 +250,9 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 		return refusal("node %s leads: transfer leadership to another node first", label)
 	}
 	if target.Suffrage == raft.Voter {
-		if err := n.staysWhole(ctx, servers, target); err != nil {
-			return err
+		rest, alive := remaining(servers, target.ID, n.askAll(ctx, servers))
+		if alive < rest/2+1 {
+			return refusal("without node %s %d voters would remain, of which %d answer: no majority; bring one of them back first", label, rest, alive)
 		}
 	}
 	f := r.RemoveServer(target.ID, 0, changeWithin)
@@ -266,55 +265,18 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 	return nil
 }
 
-// staysWhole returns nil once the voters that a removal leaves can elect a leader: a majority of them answers and has gone through
-// what is committed now, and with it the configuration in force. What is in their state does not tell: the newest entries of a
-// cluster in which nobody writes are raft's own. Raft (v1.8.0) gives no vote to who does not vote in its own
-// configuration: if a node lagged behind the entry that made another one a voter, and the third were removed, neither of
-// the two that are left might ever have a majority. Those that are behind are waited for, up to changeWithin.
-func (n *Node) staysWhole(ctx context.Context, servers []raft.Server, target raft.Server) error {
-	label, _ := link.SplitAddress(target.Address)
-	commit := n.group.Raft().CommitIndex()
-	end := time.NewTimer(changeWithin)
-	defer end.Stop()
-	again := time.NewTicker(informAgain)
-	defer again.Stop()
-	for {
-		rest, alive, informed := remaining(servers, target.ID, n.askAll(ctx, servers), commit)
-		switch most := rest/2 + 1; {
-		case informed >= most:
-			return nil
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case alive < most:
-			return refusal("without node %s %d voters would remain, of which %d answer: no majority; bring one of them back first", label, rest, alive)
-		}
-		select {
-		case <-again.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-end.C:
-			return refusal("without node %s %d voters would remain, of which %d have applied what is committed: no majority; try again when they have caught up", label, rest, informed)
-		}
-	}
-}
-
-// remaining counts the voters without one: all, those that answered (status stands where servers do), and those of them that have
-// gone through an index.
-func remaining(servers []raft.Server, without raft.ServerID, status []*statusAnswer, index uint64) (rest, alive, informed int) {
+// remaining counts the voters without one: all, and those that answered; status stands where servers do.
+func remaining(servers []raft.Server, without raft.ServerID, status []*statusAnswer) (rest, alive int) {
 	for i, st := range status {
 		if servers[i].Suffrage != raft.Voter || servers[i].ID == without {
 			continue
 		}
 		rest++
-		if st == nil {
-			continue
-		}
-		alive++
-		if st.Informed >= index {
-			informed++
+		if st != nil {
+			alive++
 		}
 	}
-	return rest, alive, informed
+	return rest, alive
 }
 
 // Transfer gives leadership to the voter with a label, "" for the one that is least behind. It refuses a target that does

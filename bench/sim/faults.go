@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"syscall"
@@ -351,9 +350,6 @@ const (
 func (w *world) reenter(n *node) {
 	old := n.id()
 	if !w.asLeader(func(g *group.Group) error {
-		if !w.informed(n, g.Raft().CommitIndex()) {
-			return errUninformed
-		}
 		return g.Raft().RemoveServer(old, 0, changeWithin).Error()
 	}) {
 		w.giveUp(n)
@@ -387,22 +383,6 @@ func (w *world) reenter(n *node) {
 		}) {
 		w.giveUp(n)
 	}
-}
-
-var errUninformed = errors.New("sim: too few of those that would be left have what is committed")
-
-// informed waits, as cluster does, until a majority of the nodes but one has applied what is committed, and with it the configuration in
-// force: a node that does not know that another one votes gives it no vote, and those that remain might never have a leader again.
-func (w *world) informed(but *node, commit uint64) bool {
-	return w.until(changeWithin, func() bool {
-		has := 0
-		for _, n := range w.nodes {
-			if p := n.up.Load(); n != but && p != nil && p.group.Raft().AppliedIndex() >= commit {
-				has++
-			}
-		}
-		return has >= (len(w.nodes)-1)/2+1
-	})
 }
 
 // giveUp is for a membership change that found no leader for very long, though faults had ended in between.

@@ -94,9 +94,11 @@ type Group struct {
 	stopTimer    chan struct{}
 	stopLead     chan struct{}
 	stopReads    chan struct{}
+	stopBallots  chan struct{} // closed when raft has ended
 	stopProposer chan struct{}
 	wg           sync.WaitGroup // watch and propose
 	loops        sync.WaitGroup // the other loops
+	ballots      sync.WaitGroup // what takes requests in for raft: the last to end
 }
 
 var errBroken = errors.New("the group has failed and does nothing more")
@@ -125,6 +127,7 @@ func New(cfg Config) (*Group, error) {
 		stopTimer:    make(chan struct{}),
 		stopLead:     make(chan struct{}),
 		stopReads:    make(chan struct{}),
+		stopBallots:  make(chan struct{}),
 		stopProposer: make(chan struct{}),
 	}
 	g.limits.defaults()
@@ -152,7 +155,8 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.ahead.Transport(g.contacts.transport(cfg.Transport)))
+	ballots := newBallots(g.ahead.Transport(g.contacts.transport(cfg.Transport)))
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, ballots.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
@@ -163,6 +167,7 @@ func New(cfg Config) (*Group, error) {
 	g.wg.Add(2)
 	go g.watch()
 	go g.propose()
+	g.ballots.Go(func() { ballots.pass(g.voter, g.stopBallots) })
 	for _, loop := range []func(){g.lead, g.keepTime, g.keepSchedules, g.verifyReads, g.keepSnapshots, g.hashCheckpoints} {
 		g.loops.Go(loop)
 	}
@@ -296,6 +301,8 @@ func (g *Group) stop(ctx context.Context) error {
 	if down != nil {
 		err = errors.Join(err, fmt.Errorf("stop raft: %w", down))
 	}
+	close(g.stopBallots)
+	g.ballots.Wait()
 	if !within(ctx, 0, g.ahead.Close) {
 		return fmt.Errorf("stop group %d: log: %w", g.cfg.Number, ctx.Err())
 	}
