@@ -280,10 +280,12 @@ func (a *Ahead) Transport(t raft.Transport) raft.Transport {
 	return aheadTransport{t, a}
 }
 
-// AppendEntries implements raft.Transport.
+// AppendEntries implements raft.Transport. The request stays as it is: raft's heartbeats are one request sent again and again, and one that
+// was given up after its time-out may still be read at the other end of a transport in memory.
 func (t aheadTransport) AppendEntries(id raft.ServerID, at raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	args.LeaderCommitIndex = t.log.commit(args.LeaderCommitIndex)
-	return t.Transport.AppendEntries(id, at, args, resp)
+	own := *args
+	own.LeaderCommitIndex = t.log.commit(args.LeaderCommitIndex)
+	return t.Transport.AppendEntries(id, at, &own, resp)
 }
 
 // AppendEntriesPipeline implements raft.Transport.

@@ -277,3 +277,41 @@ func TestAheadOfASlowLeader(t *testing.T) {
 		})
 	}
 }
+
+// reading is a transport at whose other end a request is still read when its sender has given it up.
+type reading struct {
+	raft.Transport
+	got []*raft.AppendEntriesRequest
+}
+
+func (r *reading) AppendEntries(_ raft.ServerID, _ raft.ServerAddress, args *raft.AppendEntriesRequest, _ *raft.AppendEntriesResponse) error {
+	r.got = append(r.got, args)
+	return errors.New("no answer in time")
+}
+
+// TestRequestsStayAsTheyAre: raft sends one heartbeat again and again, so what is said of the commit index is said in a request of its own.
+func TestRequestsStayAsTheyAre(t *testing.T) {
+	store := raft.NewInmemStore()
+	if err := store.StoreLogs(commands(1, 3)); err != nil {
+		t.Fatal(err)
+	}
+	a := NewAhead(store, 3)
+	defer a.Close()
+	r := &reading{}
+	trans := a.Transport(r)
+	args := raft.AppendEntriesRequest{Term: 7, LeaderCommitIndex: 9}
+	for i := range 2 {
+		if err := trans.AppendEntries("n2", "n2", &args, new(raft.AppendEntriesResponse)); err == nil {
+			t.Fatal("an answer")
+		}
+		if args.LeaderCommitIndex != 9 {
+			t.Errorf("sending %d has written to the request: %+v", i, args)
+		}
+		if got := r.got[i]; got == &args || got.LeaderCommitIndex != 3 || got.Term != 7 {
+			t.Errorf("sending %d: %+v", i, got)
+		}
+	}
+	if r.got[0] == r.got[1] {
+		t.Error("two sendings share a request")
+	}
+}
