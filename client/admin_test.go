@@ -56,11 +56,13 @@ func TestCallsAndAnswers(t *testing.T) {
 		Name: "q", Options: wire.QueueOptions{RateMilli: 1001, Burst: 2, MaxInFlightPerKey: 3, RatePerKeyMilli: 4000, BurstPerKey: 5, FairBy: "key", FairWeights: []wire.FairWeight{{Key: wire.Bytes("k"), Weight: 7}}, LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},
 		Pending: 1, Processing: 2, Scheduled: 3, Retrying: 4, Dead: 5, Bytes: 6, Results: 7, ResultBytes: 8, DedupKeys: 9, OldestAgeMillis: 10,
 		Totals: map[string]int64{"acked": 11}, AvgProcessingMillis: 12, Tombstones: 13, Parked: 14, KeyDebts: 15,
+		PerMinute: 16, Status: "held", Why: []wire.Holdup{{Reason: "paused", Text: "words"}, {Reason: "rate_limited", Text: "more", Until: aTime.UnixMilli()}}, Consumers: 17, Idle: 18,
 	}
 	wantInfo := QueueInfo{
 		Name: "q", Options: QueueOptions{Rate: 1.001, Burst: 2, MaxInFlightPerKey: 3, RatePerKey: 4, BurstPerKey: 5, FairBy: "key", FairWeights: map[string]int{"k": 7}, Lease: time.Second, Retry: &RetryPolicy{Kind: "exponential", Initial: time.Second, Multiplier: 2.5, Max: time.Minute, MaxAttempts: 5, Jitter: 10 * time.Millisecond}},
 		Pending: 1, Processing: 2, Scheduled: 3, Retrying: 4, Dead: 5, Bytes: 6, Results: 7, ResultBytes: 8, DedupKeys: 9,
 		OldestAge: 10 * time.Millisecond, Totals: map[string]int64{"acked": 11}, AvgProcessing: 12 * time.Millisecond, Tombstones: 13, Parked: 14, KeyDebts: 15,
+		PerMinute: 16, Status: "held", Why: []Holdup{{Reason: "paused", Text: "words"}, {Reason: "rate_limited", Text: "more", Until: aTime}}, Consumers: 17, Idle: 18,
 	}
 	first := wire.Request{Number: 1, Low: 1}
 	delay := 1500 * time.Millisecond

@@ -129,6 +129,26 @@ type QueueInfo struct {
 	OldestAge     time.Duration
 	AvgProcessing time.Duration
 	Totals        map[string]int64 // since the queue was made: enqueued, acked, nacked, …
+
+	PerMinute int64    // messages accepted in the last minute, as far as the leader has run so long
+	Status    string   // "moving", "held", "waiting", "working" or "empty"
+	Why       []Holdup // of "held" and "waiting": what keeps the messages back, all of it
+	Consumers int64    // subscriptions
+	Idle      int64    // who would be given a message now: subscriptions with room, and lease requests that wait
+}
+
+// Holdup is a reason why messages of a queue are not handed out at present. Where there are several, all of them have to end.
+type Holdup struct {
+	Reason string    // "paused", "in_flight_limit", "rate_limited", "keys_blocked", "keys_limited", "no_consumers" or "consumers_busy"; of what waits: "scheduled", "retrying"
+	Text   string    // the same in words, with the numbers
+	Until  time.Time // when time alone ends it, or changes something about it; zero: it does not
+}
+
+func holdupsOf(ws []wire.Holdup) (hs []Holdup) {
+	for _, w := range ws {
+		hs = append(hs, Holdup{Reason: w.Reason, Text: w.Text, Until: timeOf(w.Until)})
+	}
+	return hs
 }
 
 func queueOf(w *wire.QueueInfo) QueueInfo {
@@ -150,6 +170,7 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,
 		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,
 		AvgProcessing: time.Duration(w.AvgProcessingMillis) * time.Millisecond, Totals: w.Totals,
+		PerMinute: w.PerMinute, Status: w.Status, Why: holdupsOf(w.Why), Consumers: w.Consumers, Idle: w.Idle,
 	}
 }
 

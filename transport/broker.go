@@ -27,6 +27,7 @@ type Group interface {
 	Status() group.Status
 	Propose(ps ...*group.Proposal)
 	Read(ctx context.Context, stale bool, fn func(*fsm.State)) (group.Stamp, *group.Error)
+	Consumers(queue string) group.Consumers // from within Read's fn
 	Attach(session fsm.ID, c group.Conn) (Session, *group.Error)
 	WaitTask(ctx context.Context, queue string, task []byte) *group.Error
 	WaitResult(ctx context.Context, queue string, after uint64) *group.Error

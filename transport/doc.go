@@ -93,6 +93,12 @@
 // A scrape holds the state for 64 queues at a time, or for the sizes of 500, some 50 µs, and gives it back in between. Scrapes at once
 // are bounded, and answered in the text format alone.
 //
+// # Why a queue is not moving
+//
+// holdups.go says it, once: the frame, the HTTP API, the SDK, the CLI and the metric quorate_queue_held show its words. What keeps messages
+// back comes from the state (fsm.Standing), as of the T of this moment; who would take them from the leader's memory (group.Consumers), read in
+// the same hold. All reasons that hold are named, since all have to end. A node that does not lead knows of no consumers, and says that it does not.
+//
 // # Decisions
 //
 // 2026-11: The WebSocket does not forward. A request that needs the leader is refused with the leader's address; the SDK goes there. A

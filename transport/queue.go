@@ -154,9 +154,17 @@ func (c *conn) queueEnd(raw wire.Raw) bool {
 	return true
 }
 
-// queueInfo copies a queue's options and counters out of the state.
-func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
-	s := st.Stats(n)
+// queueInfo copies a queue's options, counters and standing out of the state. It is for functions that Read runs.
+func (s *Server) queueInfo(st *fsm.State, n uint32, name string) wire.QueueInfo {
+	stands := readQueue(s.group(name), st, n, name)
+	q := countsOf(&stands.QueueStats, st.Time())
+	q.PerMinute = s.pace.lastMinute(name, stands.Enqueued)
+	stands.say(&q)
+	return q
+}
+
+// countsOf are a queue's options and counters at T = now.
+func countsOf(s *fsm.QueueStats, now int64) wire.QueueInfo {
 	q := wire.QueueInfo{
 		Name: s.Name, Options: wireOptions(&s.Options),
 		Pending: s.Ready, Processing: s.Leased, Scheduled: s.Scheduled, Retrying: s.Retrying, Dead: s.Dead,
@@ -181,7 +189,7 @@ func queueInfo(st *fsm.State, n uint32) wire.QueueInfo {
 		}
 	}
 	if s.OldestEnqueuedAt > 0 {
-		q.OldestAgeMillis = max(0, st.Time()-s.OldestEnqueuedAt)
+		q.OldestAgeMillis = max(0, now-s.OldestEnqueuedAt)
 	}
 	if s.Acked > 0 {
 		q.AvgProcessingMillis = s.LeaseMillisSum / s.Acked
@@ -211,7 +219,7 @@ func (c *conn) queueShow(raw wire.Raw) bool {
 		at, f := c.readState(ctx, req.Stale, func(st *fsm.State) {
 			var n uint32
 			if n, found = st.QueueNumber(wire.View(req.Queue)); found {
-				rep.Queue = queueInfo(st, n)
+				rep.Queue = c.srv.queueInfo(st, n, req.Queue)
 			}
 		})
 		if f == nil && !found {
@@ -253,7 +261,7 @@ func (c *conn) queueList(raw wire.Raw) bool {
 						return false
 					}
 					held++
-					rep.Queues = append(rep.Queues, queueInfo(st, n))
+					rep.Queues = append(rep.Queues, c.srv.queueInfo(st, n, name))
 					weights += len(rep.Queues[len(rep.Queues)-1].Options.FairWeights)
 					after = name
 					return true

@@ -15,7 +15,7 @@ import (
 
 // queueReading is what is read of a queue for a scrape.
 type queueReading struct {
-	fsm.QueueStats
+	queueStands
 	now   int64 // T
 	kinds []fsm.KindStats
 }
@@ -68,6 +68,8 @@ var queueMetrics = []queueMetric{
 		}
 		return 0
 	}},
+	{name: "held", kind: gauge, help: "1 for each reason why ready messages of the queue are not handed out. No series: they are, or there are none.",
+		each: eachHoldup},
 	{name: "limit", kind: gauge, help: "A limit of the queue: max_depth, max_bytes, max_in_flight, max_in_flight_per_key, or rate and rate_per_key in deliveries a second. No series: no limit.",
 		each: eachLimit},
 	{name: "enqueued_total", kind: counter, help: "Messages accepted.", value: count(func(r *queueReading) int64 { return r.Enqueued })},
@@ -131,6 +133,16 @@ func eachLimit(r *queueReading, add func(string, float64)) {
 		if l.v != 0 {
 			add(`limit="`+l.name+`",queue="`+r.Name+`"`, l.v)
 		}
+	}
+}
+
+func eachHoldup(r *queueReading, add func(string, float64)) {
+	if r.Ready == 0 { // what is scheduled is not held
+		return
+	}
+	var room [4]holdup
+	for _, h := range r.holdups(room[:0]) {
+		add(`queue="`+r.Name+`",reason="`+h.reason+`"`, 1)
 	}
 }
 
@@ -207,7 +219,7 @@ func (s *Server) readQueues(ctx context.Context, t *queueText) {
 					more = true
 					return false
 				}
-				page[n] = queueReading{QueueStats: st.Stats(number), now: st.Time(), kinds: st.Kinds(number, page[n].kinds[:0])}
+				page[n] = queueReading{queueStands: readQueue(g, st, number, name), now: st.Time(), kinds: st.Kinds(number, page[n].kinds[:0])}
 				after = name
 				n++
 				return true

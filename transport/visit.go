@@ -196,8 +196,3 @@ func (v visitors) LastToken(ctx context.Context, id string) (string, *wire.Fault
 	}
 	return token.String(), nil
 }
-
-// LastMinute is how many of a queue's messages came within the last minute.
-func (v visitors) LastMinute(queue string, enqueued int64) int64 {
-	return v.pace.lastMinute(queue, enqueued)
-}

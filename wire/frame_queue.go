@@ -104,7 +104,43 @@ type QueueInfo struct {
 	Parked   int64 `cbor:"28,keyasint,omitempty"` // of pending, those whose key is at max_in_flight_per_key or held by rate_per_key
 	KeyDebts int64 `cbor:"31,keyasint,omitempty"` // keys that rate_per_key counts deliveries of; ≤ 1,000,000
 	Moved    int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
+
+	PerMinute     int64    `cbor:"50,keyasint,omitempty"` // messages accepted in the last minute, as far as the node that answers has run so long
+	Status        string   `cbor:"51,keyasint,omitempty"` // moving, held, waiting, working or empty
+	Why           []Holdup `cbor:"52,keyasint,omitempty"` // of held and waiting: what keeps the messages back, all of it
+	Consumers     int64    `cbor:"53,keyasint,omitempty"` // subscriptions
+	Idle          int64    `cbor:"54,keyasint,omitempty"` // consumers that would be given a message now: subscriptions with room, and lease requests that wait
+	NotFromLeader bool     `cbor:"55,keyasint,omitempty"` // a stale answer of a node that does not lead: it knows of no consumers, and Why says nothing of them
 }
+
+// Holdup is a reason why messages of a queue are not handed out at present. Where there are several, all of them have to end.
+type Holdup struct {
+	Reason string `cbor:"1,keyasint"`           // paused, in_flight_limit, rate_limited, keys_blocked, keys_limited, no_consumers, consumers_busy; of waiting: scheduled, retrying
+	Text   string `cbor:"2,keyasint"`           // the same in words, with the numbers
+	Until  int64  `cbor:"3,keyasint,omitempty"` // T, Unix ms, when time alone ends it, or changes something about it
+}
+
+// What a queue is doing: QueueInfo.Status.
+const (
+	QueueMoving  = "moving"  // there are ready messages, and somebody is there who gets them
+	QueueHeld    = "held"    // there are ready messages, and none is handed out
+	QueueWaiting = "waiting" // nothing is ready; something will be, when its time has come
+	QueueWorking = "working" // all that there is is out
+	QueueEmpty   = "empty"   // it holds no message that is to be delivered
+)
+
+// Reasons of a Holdup.
+const (
+	HoldPaused        = "paused"
+	HoldInFlight      = "in_flight_limit" // max_in_flight
+	HoldRate          = "rate_limited"    // rate
+	HoldKeysBlocked   = "keys_blocked"    // each waits behind another of its key or queue that is out or waits for its retry
+	HoldKeysLimited   = "keys_limited"    // max_in_flight_per_key, rate_per_key
+	HoldNoConsumers   = "no_consumers"
+	HoldConsumersBusy = "consumers_busy" // each has as much as it takes
+	HoldScheduled     = "scheduled"
+	HoldRetrying      = "retrying"
+)
 
 // Peek looks at live messages without leasing them.
 type Peek struct {

@@ -258,7 +258,42 @@ func statsJSON(q client.QueueInfo) map[string]any {
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
 		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "tombstones": q.Tombstones, "counters": q.Totals, "moved": q.Moved,
+		"messages_per_minute": q.PerMinute, "status": q.Status, "why": whyJSON(q.Why), "consumers": q.Consumers, "idle_consumers": q.Idle,
 	}
+}
+
+// whyJSON is what keeps a queue's messages back, as the HTTP API has it.
+func whyJSON(why []client.Holdup) []map[string]any {
+	js := make([]map[string]any, len(why))
+	for i, h := range why {
+		js[i] = map[string]any{"reason": h.Reason, "text": h.Text}
+		if !h.Until.IsZero() {
+			js[i]["until"] = stamp(h.Until)
+		}
+	}
+	return js
+}
+
+// whyRows are a queue's status and what keeps its messages back, as pairs of fields.
+func whyRows(q *client.QueueInfo) (pairs []string) {
+	pairs = append(pairs, "status", q.Status)
+	for _, h := range q.Why {
+		text := h.Text
+		if !h.Until.IsZero() {
+			text += "; until " + timestamp(h.Until)
+		}
+		pairs = append(pairs, "why", text)
+	}
+	return pairs
+}
+
+// statusText is a queue's status in one column.
+func statusText(q *client.QueueInfo) string {
+	text := q.Status
+	for i, h := range q.Why {
+		text += []string{": ", ", "}[min(i, 1)] + h.Reason
+	}
+	return text
 }
 
 func newQueueList(c *cli) *cobra.Command {
@@ -277,7 +312,7 @@ func newQueueList(c *cli) *cobra.Command {
 				}
 				for _, q := range qs {
 					all = append(all, queueJSON(q))
-					rows = append(rows, []string{q.Name, fmt.Sprint(q.Pending), fmt.Sprint(q.Processing), fmt.Sprint(q.Scheduled), fmt.Sprint(q.Retrying), fmt.Sprint(q.Dead)})
+					rows = append(rows, []string{q.Name, fmt.Sprint(q.Pending), fmt.Sprint(q.Processing), fmt.Sprint(q.Scheduled), fmt.Sprint(q.Retrying), fmt.Sprint(q.Dead), statusText(&q)})
 				}
 				if after = next; next == "" {
 					break
@@ -286,7 +321,7 @@ func newQueueList(c *cli) *cobra.Command {
 			if c.asJSON() {
 				return c.json(all)
 			}
-			return c.table([]string{"QUEUE", "PENDING", "PROCESSING", "SCHEDULED", "RETRYING", "DEAD"}, rows)
+			return c.table([]string{"QUEUE", "PENDING", "PROCESSING", "SCHEDULED", "RETRYING", "DEAD", "STATUS"}, rows)
 		}),
 	}
 }
@@ -294,7 +329,7 @@ func newQueueList(c *cli) *cobra.Command {
 func newQueueShow(c *cli) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show QUEUE",
-		Short: "Show a queue's options",
+		Short: "Show a queue's options, and why it is not moving",
 		Args:  cobra.ExactArgs(1),
 		RunE: c.with(func(ctx context.Context, cl *client.Client, args []string) error {
 			q, err := cl.Queue(ctx, args[0])
@@ -305,7 +340,7 @@ func newQueueShow(c *cli) *cobra.Command {
 				return c.json(queueJSON(q))
 			}
 			o := q.Options
-			return c.fields("name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
+			return c.fields(append([]string{"name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
 				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
@@ -313,7 +348,7 @@ func newQueueShow(c *cli) *cobra.Command {
 				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused),
 				"rate", rateText(o.Rate), "burst", count(o.Burst),
 				"max-in-flight-per-key", limit(o.MaxInFlightPerKey), "rate-per-key", rateText(o.RatePerKey), "burst-per-key", count(o.BurstPerKey),
-				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights))
+				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights)}, whyRows(&q)...)...)
 		}),
 	}
 }
@@ -322,7 +357,7 @@ func newQueueStats(c *cli) *cobra.Command {
 	var watch bool
 	cmd := &cobra.Command{
 		Use:   "stats QUEUE",
-		Short: "Show a queue's counters",
+		Short: "Show a queue's counters, and why it is not moving",
 		Args:  cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&watch, "watch", false, "refresh every second until Ctrl-C")
@@ -370,11 +405,12 @@ func (c *cli) printStats(q client.QueueInfo, line bool) error {
 	case c.asJSON():
 		return c.json(statsJSON(q))
 	}
-	pairs := []string{"queue", q.Name, "pending", fmt.Sprint(q.Pending), "blocked", count(q.Blocked), "parked", count(q.Parked),
+	pairs := append([]string{"queue", q.Name}, whyRows(&q)...)
+	pairs = append(pairs, "consumers", count(q.Consumers), "idle consumers", count(q.Idle), "messages per minute", fmt.Sprint(q.PerMinute), "pending", fmt.Sprint(q.Pending), "blocked", count(q.Blocked), "parked", count(q.Parked),
 		"key debts", count(q.KeyDebts), "processing", fmt.Sprint(q.Processing), "scheduled", fmt.Sprint(q.Scheduled),
 		"retrying", fmt.Sprint(q.Retrying), "dead", fmt.Sprint(q.Dead), "moved here", count(q.Moved), "bytes", fmt.Sprint(q.Bytes), "oldest", q.OldestAge.String(),
 		"results", fmt.Sprint(q.Results), "result bytes", fmt.Sprint(q.ResultBytes), "dedup keys", fmt.Sprint(q.DedupKeys),
-		"tombstones", count(q.Tombstones), "average processing", q.AvgProcessing.String()}
+		"tombstones", count(q.Tombstones), "average processing", q.AvgProcessing.String())
 	names := make([]string, 0, len(q.Totals))
 	for k := range q.Totals {
 		names = append(names, k)

@@ -26,6 +26,9 @@ func TestStatsShowEveryCounter(t *testing.T) {
 		case time.Duration:
 			f.SetInt(n * int64(time.Second))
 			want[name] = [2]string{time.Duration(f.Int()).String(), fmt.Sprint(n)} // in seconds or ms
+		case []client.Holdup:
+			f.Set(reflect.ValueOf([]client.Holdup{{Reason: "rate_limited", Text: "words", Until: time.UnixMilli(1_700_000_000_000)}}))
+			want[name] = [2]string{"words; until 2023", "1700000000000"}
 		case string, client.QueueOptions, map[string]int64:
 		default:
 			t.Errorf("%s is of a type that this test does not know", name)
@@ -68,5 +71,31 @@ func TestStatsOfKeys(t *testing.T) {
 	}
 	if out := must(t, addr, "", "queue", "stats", "q", "-o", "json"); !strings.Contains(out, `"parked": 2`) || !strings.Contains(out, `"key_debts": 1`) {
 		t.Errorf("json: %s", out)
+	}
+}
+
+// Why a queue does not move is said by stats, show and list, and until when.
+func TestQueueSaysWhy(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	must(t, addr, "", "queue", "create", "q", "--rate", "0.001", "--burst", "1")
+	must(t, addr, "", "enqueue", "q", "x")
+	must(t, addr, "", "enqueue", "q", "y")
+	must(t, addr, "", "lease", "q")
+	must(t, addr, "", "queue", "pause", "q")
+	for _, verb := range []string{"stats", "show"} {
+		out := must(t, addr, "", "queue", verb, "q")
+		for _, want := range []string{"status ", "held", "the queue is paused", "0.001 a second is used up; until 20", "no subscription"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s does not say %q: %s", verb, want, out)
+			}
+		}
+		out = must(t, addr, "", "queue", verb, "q", "-o", "json")
+		if !strings.Contains(out, `"reason": "paused"`) || !strings.Contains(out, `"until": `) || !strings.Contains(out, `"messages_per_minute": `) {
+			t.Errorf("%s as JSON: %s", verb, out)
+		}
+	}
+	if out := must(t, addr, "", "queue", "list"); !strings.Contains(out, "held: paused, rate_limited, no_consumers") {
+		t.Errorf("list: %s", out)
 	}
 }

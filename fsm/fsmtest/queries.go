@@ -85,7 +85,7 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 		fail("ready: want %d, got %d", leasable, s.Ready(n))
 	}
 	ref := s.Lookup([]byte(name))
-	errs = append(errs, p.compareOutlook(name, ref))
+	errs = append(errs, p.compareOutlook(name, ref), p.compareStanding(name, n))
 	paused, limited := s.Throttled(ref)
 	if o := want.Options; paused != o.Paused || limited != (o.MaxInFlight > 0 || o.RateMilli > 0 || m.queue(name).keyed() || o.Overflow == fsm.OverflowDropOldest) || s.QueueOrdering(ref) != o.Ordering ||
 		s.Ordered([]byte(name)) != (o.Ordering != fsm.OrderUnordered) {

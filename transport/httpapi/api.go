@@ -23,8 +23,6 @@ type Node interface {
 	GiveBack(tokens ...string)
 	// LastToken is the token of a message's last lease, that of one which is done too.
 	LastToken(ctx context.Context, id string) (string, *wire.Fault)
-	// LastMinute is how many of a queue's enqueued messages, of which there are so many in all, came within the last minute.
-	LastMinute(queue string, enqueued int64) int64
 }
 
 // Request is one of the protocol's requests, a struct of package wire.

@@ -58,7 +58,6 @@ func (n *fakeNode) GiveBack(tokens ...string) {
 }
 
 func (n *fakeNode) LastToken(_ context.Context, id string) (string, *wire.Fault) { return id + id, nil }
-func (n *fakeNode) LastMinute(string, int64) int64                               { return 0 }
 
 // replies are the types of answers by those of requests.
 var replies = map[wire.Type]wire.Type{

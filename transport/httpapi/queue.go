@@ -93,15 +93,34 @@ type Stats struct {
 	DedupKeys           int64            `json:"dedup_keys"`
 	Tombstones          int64            `json:"tombstones"`
 	Counters            map[string]int64 `json:"counters" doc:"since the queue was made"`
+	Status              string           `json:"status" enum:"moving,held,waiting,working,empty" doc:"held: there are ready messages, and none is handed out; waiting: nothing is ready yet; working: all that there is is out"`
+	Why                 []Holdup         `json:"why" doc:"of held and waiting: what keeps the messages back, all of it"`
+	Consumers           *int64           `json:"consumers" doc:"subscriptions; null in a stale answer of a node that does not lead, which knows of none"`
+	Idle                *int64           `json:"idle_consumers" doc:"who would be given a message now: subscriptions with room, and lease requests that wait; null as above"`
+}
+
+// Holdup is a reason why messages are not handed out at present.
+type Holdup struct {
+	Reason string `json:"reason" enum:"paused,in_flight_limit,rate_limited,keys_blocked,keys_limited,no_consumers,consumers_busy,scheduled,retrying"`
+	Text   string `json:"text"`
+	Until  int64  `json:"until,omitzero" required:"false" doc:"Unix ms, when time alone ends it, or changes something about it"`
 }
 
 func statsOf(q *wire.QueueInfo) Stats {
-	return Stats{
+	s := Stats{
 		Pending: q.Pending, Processing: q.Processing, Scheduled: q.Scheduled, Retrying: q.Retrying, DLQ: q.Dead,
 		Total: q.Pending + q.Processing + q.Scheduled + q.Retrying, Bytes: q.Bytes, OldestAgeSeconds: float64(q.OldestAgeMillis) / 1000,
 		AvgProcessingMillis: q.AvgProcessingMillis, Blocked: q.Blocked, Parked: q.Parked, KeyDebts: q.KeyDebts, Moved: q.Moved, Results: q.Results,
 		ResultBytes: q.ResultBytes, DedupKeys: q.DedupKeys, Tombstones: q.Tombstones, Counters: q.Totals,
+		MessagesPerMinute: q.PerMinute, Status: q.Status, Why: make([]Holdup, len(q.Why)),
 	}
+	for i, h := range q.Why {
+		s.Why[i] = Holdup(h)
+	}
+	if !q.NotFromLeader {
+		s.Consumers, s.Idle = &q.Consumers, &q.Idle
+	}
+	return s
 }
 
 // Queue is a queue with its options and counts.
@@ -211,7 +230,6 @@ func queueRoutes() []*route {
 				return nil, f
 			}
 			s := statsOf(q)
-			s.MessagesPerMinute = x.api.cfg.Node.LastMinute(q.Name, q.Totals["enqueued"])
 			return &s, nil
 		}),
 	}
