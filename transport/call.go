@@ -17,12 +17,13 @@ type call struct {
 	kind  wire.Type // of the request
 	tag   uint64
 	start time.Time
-	count int      // messages of an enqueue, ids of a bulk operation
-	first int      // part of a batch: place of its first message in it
-	batch *batch   // nil: the call answers its request alone
-	queue string   // that the request named, for the words of a refusal
-	tasks []string // task ids of an enqueue's messages; empty: none was given
-	lease fsm.ID   // that an ack or nack ends
+	mono  time.Duration // start on the broker's clock
+	count int           // messages of an enqueue, ids of a bulk operation
+	first int           // part of a batch: place of its first message in it
+	batch *batch        // nil: the call answers its request alone
+	queue string        // that the request named, for the words of a refusal
+	tasks []string      // task ids of an enqueue's messages; empty: none was given
+	lease fsm.ID        // that an ack or nack ends
 }
 
 // keptOp is the largest encoded operation whose buffer goes back to the pool.
@@ -41,7 +42,7 @@ func (c *conn) newCall(tag uint64, kind wire.Type, op fsm.Op) *call {
 	k := calls.Get().(*call)
 	k.Op = fsm.AppendOp(k.Op[:0], op)
 	k.Deadline, k.Tag, k.Ctx, k.Done = c.deadline, tag, k, c
-	k.kind, k.tag, k.start = kind, tag, c.now
+	k.kind, k.tag, k.start, k.mono = kind, tag, c.now, c.deadline-c.srv.cfg.CallTimeout
 	return k
 }
 
@@ -72,6 +73,9 @@ func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []
 		c.answer(k, st, wire.At(at), out, leases)
 	}
 	c.mu.Unlock()
+	if c.srv.slow != nil {
+		c.srv.slow.look(c, k, st, out, err)
+	}
 	if err != nil {
 		c.signal() // a refusal may come outside the pass that flushes
 	}

@@ -20,6 +20,9 @@ type Config struct {
 	Debug    http.Handler         // served below /debug/; nil, as in every build but the chaos one: nothing is
 	Hooks    http.Handler         // served below /hook/; nil: nothing is
 
+	AccessLog *slog.Logger  // a line, of level info, for every HTTP request and for the begin and end of every WebSocket; nil: none
+	SlowOver  time.Duration // operations that take longer from their arrival to their answer are logged, with the time of each phase; 0: none are
+
 	MaxMessageBytes int64 // of one body; default 1 MiB, at most 16 MiB
 	MaxConnections  int   // WebSocket connections at once; default 10,000
 	MaxRequests     int   // of the HTTP API at once, each on a connection of its own; default 4,096
@@ -79,6 +82,7 @@ func (c Config) withDefaults() (Config, error) {
 		def  time.Duration
 		name string
 	}{
+		{&c.SlowOver, 0, "SlowOver"},
 		{&c.PingEvery, 3 * time.Second, "PingEvery"},
 		{&c.PongTimeout, 25 * time.Second, "PongTimeout"},
 		{&c.WriteTimeout, 10 * time.Second, "WriteTimeout"},

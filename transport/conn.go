@@ -22,6 +22,7 @@ import (
 type conn struct {
 	srv    *Server
 	log    *slog.Logger
+	remote string // the peer's address
 	ws     *websocket.Conn
 	ctx    context.Context // of its slow requests; ended when the reader ends
 	cancel context.CancelFunc
@@ -40,6 +41,7 @@ type conn struct {
 	roomy     int // messages in a row that left most of in unused
 	greeted   bool
 	inMessage bool
+	bytesIn   int64         // of WebSocket messages
 	now       time.Time     // when the WebSocket message at hand had been read
 	deadline  time.Duration // on the broker's clock, of the requests in it
 	props     []*group.Proposal
@@ -49,8 +51,8 @@ type conn struct {
 
 func newConn(s *Server, r *http.Request) *conn {
 	c := &conn{
-		srv:   s,
-		log:   s.log.With("remote", r.RemoteAddr),
+		srv: s,
+		log: s.log.With("remote", r.RemoteAddr), remote: r.RemoteAddr,
 		wrote: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
@@ -61,6 +63,7 @@ func newConn(s *Server, r *http.Request) *conn {
 // serve runs the connection to its end and waits for everything it started.
 func (c *conn) serve(ws *websocket.Conn) {
 	c.ws = ws
+	defer c.logged()()
 	ws.SetPingHandler(func(data string) error {
 		c.alive()
 		c.owePong(data)
@@ -127,6 +130,7 @@ func (c *conn) read() {
 		c.inMessage = false
 		c.now = time.Now()
 		c.srv.metrics.received(len(msg))
+		c.bytesIn += int64(len(msg))
 		if kind != websocket.BinaryMessage {
 			c.fail(CloseText, wire.NewFault(wire.CodeInvalidArgument, "a text message: frames travel in binary messages"))
 			return

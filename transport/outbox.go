@@ -38,6 +38,8 @@ type outbox struct {
 	clean     bool          // a close frame went out
 	calm      chan struct{} // somebody waits until nothing is under way; closed then
 
+	bytesOut int64 // of WebSocket messages; the writer's
+
 	maxFrame, maxAnswers, maxDeliver, maxTags int
 
 	delivery
@@ -287,6 +289,7 @@ func (c *conn) send(buf []byte, cuts []int, frames int) error {
 		return nil
 	}
 	c.srv.metrics.sent(len(buf), frames)
+	c.bytesOut += int64(len(buf))
 	start := 0
 	for i := 0; i <= len(cuts); i++ {
 		end := len(buf)

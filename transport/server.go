@@ -29,6 +29,7 @@ type Server struct {
 	api        *httpapi.API
 	house      *house
 	pace       pace
+	slow       *slowLog       // nil: nobody asked for one
 	loops      sync.WaitGroup // goroutines that Serve has started
 	turns      chan struct{}  // reads that copy out of the state
 	staleTurns chan struct{}  // those that ask for local state
@@ -79,6 +80,9 @@ func New(cfg Config) (*Server, error) {
 	})
 	s.house = newHouse(s)
 	s.pace.srv = s
+	if cfg.SlowOver > 0 {
+		s.slow = newSlowLog(cfg.SlowOver, s.log)
+	}
 	s.api, err = httpapi.New(httpapi.Config{
 		Node: visitors{s}, Label: cfg.Broker.Label(), Version: cfg.Version, Logger: s.log, MaxMessageBytes: cfg.MaxMessageBytes,
 		Origins: cfg.Origins, CheckHost: RefuseOffLoopback, MaxRequests: cfg.MaxRequests, BodyTimeout: cfg.MessageTimeout,
@@ -94,13 +98,13 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s.http = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		Handler: s.accessed(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.api.Serves(r.URL.Path) { // before the mux, which would clean the paths of KV keys
 				s.api.ServeHTTP(w, r)
 				return
 			}
 			mux.ServeHTTP(w, r)
-		}),
+		})),
 		ReadHeaderTimeout: cfg.HelloTimeout,
 		ReadTimeout:       2 * cfg.HelloTimeout,
 		WriteTimeout:      30 * time.Second, // of plain answers; an upgraded connection sets its own
@@ -116,6 +120,9 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) Serve(l net.Listener) error {
 	s.log.Info("serving clients", "addr", l.Addr().String())
 	s.loops.Go(func() { s.pace.keep(s.ctx) })
+	if s.slow != nil {
+		s.loops.Go(func() { s.slow.keep(s.ctx.Done()) })
+	}
 	if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve clients on %s: %w", l.Addr(), err)
 	}

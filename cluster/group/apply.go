@@ -61,15 +61,15 @@ func (g *Group) applyAll(logs []*raft.Log) {
 		}
 		if l.Type == raft.LogCommand && !g.broken.Load() {
 			began := g.clock.Mono()
-			g.apply(l)
+			g.apply(l, began)
 			g.metrics.applied(g.clock.Mono() - began)
 		}
 		g.reached(l.Index)
 	}
 }
 
-// apply applies one entry.
-func (g *Group) apply(l *raft.Log) {
+// apply applies one entry, from began on.
+func (g *Group) apply(l *raft.Log, began time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := g.st.Apply(l.Index, l.Data, &g.fx); err != nil {
@@ -84,7 +84,7 @@ func (g *Group) apply(l *raft.Log) {
 	g.time.applied(g.fx.Time, l.Index > g.replay)
 	f := g.flights.match(l.Data)
 	if f != nil {
-		g.settle(f)
+		g.settle(f, began)
 	}
 	if len(g.fx.Checkpoints) > 0 {
 		g.digests.take(l.Index, g.st)
@@ -117,7 +117,7 @@ func (g *Group) apply(l *raft.Log) {
 }
 
 // settle completes the proposals of an entry that this leader packed and books its leases. The state lock is held.
-func (g *Group) settle(f *flight) {
+func (g *Group) settle(f *flight, began time.Duration) {
 	fx, d := &g.fx, &g.dispatch
 	if len(fx.OpEnd) != len(f.ops) {
 		g.fatal(fmt.Errorf("entry %d was proposed with %d operations and applied with %d", fx.Index, len(f.ops), len(fx.OpEnd)))
@@ -160,6 +160,7 @@ func (g *Group) settle(f *flight) {
 				continue // its deadline has passed: completed as unknown
 			}
 			p.session = nil
+			p.Packed, p.Applying = f.packed, began
 			done := p.Done
 			done.Complete(p, g.st, at, out, leases, nil)
 			g.flushes.add(done)

@@ -194,6 +194,7 @@ func (g *Group) abandon(f *flight, answer *Error, b *batch) {
 	for i := range f.ops {
 		op := &f.ops[i]
 		if op.p != nil {
+			op.p.Packed = f.packed
 			b.fail(op.p, answer)
 			op.p = nil
 		}

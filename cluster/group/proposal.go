@@ -24,6 +24,10 @@ type Proposal struct {
 	Ctx      any           // the caller's
 	Done     Completer
 
+	// Packed and Applying are the group's: when the entry with the operation was proposed, and when its application began, on Clock.Mono;
+	// 0 where it did not come to that. They may be read in Complete.
+	Packed, Applying time.Duration
+
 	next    *Proposal
 	session *Session // whose connection leases in the outcome go to; nil: not a pull
 }

@@ -72,6 +72,7 @@ func (g *Group) beat() (next time.Duration) {
 			case p == nil || p.Deadline == 0:
 			case p.Deadline <= now:
 				f.ops[i].p = nil
+				p.Packed = f.packed
 				b.fail(p, errDeadline)
 			case f.deadline == 0 || p.Deadline < f.deadline:
 				f.deadline = p.Deadline

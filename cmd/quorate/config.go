@@ -45,6 +45,10 @@ type Config struct {
 		DiskFreeBytes   int64 `toml:"disk_free_bytes"`
 		MaxConnections  int64 `toml:"max_connections"`
 	} `toml:"limits"`
+	Log struct {
+		Access     bool  `toml:"access"`
+		SlowMillis int64 `toml:"slow_ms"`
+	} `toml:"log"`
 	Auth struct {
 		Enabled bool `toml:"enabled"`
 	} `toml:"auth"`
@@ -79,6 +83,8 @@ var settings = []setting{
 	{"limits.memory_bytes", "what messages and tables may hold; at 85 % of it enqueues are refused, all else goes on; 0: 70 % of the machine's memory or its cgroup's", func(c *Config) any { return &c.Limits.MemoryBytes }, within(0, 1<<50)},
 	{"limits.disk_free_bytes", "what must be left where data_dir is: with less, enqueues are refused, all else goes on; should be above what a snapshot takes; 0: 256 MiB, or a tenth of the file system where that is less", func(c *Config) any { return &c.Limits.DiskFreeBytes }, within(0, 1<<50)},
 	{"limits.max_connections", "client connections at once", func(c *Config) any { return &c.Limits.MaxConnections }, within(1, 1_000_000)},
+	{"log.access", "log every HTTP request, with its route and none of its path, query, headers or body, and the begin and end of every WebSocket, at level info", func(c *Config) any { return &c.Log.Access }, nil},
+	{"log.slow_ms", "log operations that take longer than this from arrival to answer, with the time of each phase, five lines a second at most; 0: none", func(c *Config) any { return &c.Log.SlowMillis }, within(0, 3_600_000)},
 	{"auth.enabled", "must be false: authentication does not exist yet", func(c *Config) any { return &c.Auth.Enabled }, noAuth},
 }
 

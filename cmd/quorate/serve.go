@@ -65,6 +65,7 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
 			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), origins: cfg.Client.CORSOrigins,
 			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets,
+			access: cfg.Log.Access, slowOver: time.Duration(cfg.Log.SlowMillis) * time.Millisecond,
 		}))
 	}
 	return cmd
@@ -126,6 +127,8 @@ type doorways struct {
 	declared       *declarations
 	hooks          []hook.Hook
 	secrets        map[string][][]byte
+	access         bool          // log what comes through them
+	slowOver       time.Duration // and operations that take longer; 0: none
 }
 
 // serve runs a node and its doors until ctx ends, then stops them in order: doors closing, leadership away, raft and
@@ -150,7 +153,11 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	if err != nil {
 		return err
 	}
-	doors, err := transport.New(transport.Config{Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
+	var access *slog.Logger
+	if d.access {
+		access = log.With("component", "access")
+	}
+	doors, err := transport.New(transport.Config{AccessLog: access, SlowOver: d.slowOver, Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
 		Hooks: hooks.handler(), MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))

@@ -133,7 +133,6 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if a.cfg.Observe != nil {
 			a.cfg.Observe(name, x.status, time.Since(began))
 		}
-		a.log.Debug("http request", "op", name, "code", x.status, "request", x.id, "remote", r.RemoteAddr, "took", time.Since(began))
 	}()
 	if n := a.under.Add(1); n > int64(a.cfg.MaxRequests) {
 		a.under.Add(-1)
@@ -152,6 +151,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(f)
 		return
 	}
+	r.Pattern = x.route.method + " " + x.route.path // as net/http's mux does: for whoever logs requests
 	if f := x.params(); f != nil {
 		x.refuse(f)
 		return

@@ -15,6 +15,12 @@ import (
 // hopHeader marks a request that another node has sent on, with that node's label: it is not sent on again.
 const hopHeader = "Quorate-Forwarded-By"
 
+// SentOnBy is the label of the node that has sent a request on, "" where it came from its caller. Anybody can claim it.
+func SentOnBy(r *http.Request) string {
+	by := r.Header.Get(hopHeader)
+	return by[:min(len(by), 64)]
+}
+
 // newPeers is the client that forwards. Waits are the requests' own, so an answer may take long to begin.
 func newPeers() *http.Client {
 	return &http.Client{
