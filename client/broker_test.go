@@ -281,7 +281,7 @@ func (f *fake) enqueue(fc *fakeConn, s *fakeSession, queue string, m *wire.Messa
 		f.seen[string(m.Body)]++
 		q := f.queue(queue)
 		c := *m
-		c.Body = slices.Clone(m.Body)
+		c.Body, c.Headers = slices.Clone(m.Body), slices.Clone(m.Headers)
 		fm := &fakeMsg{id: id, queue: queue, m: c, state: "ready"}
 		q.ready = append(q.ready, fm)
 		f.byID[id] = fm
@@ -311,7 +311,7 @@ func (f *fake) hand(q *fakeQueue, sub *fakeSub) wire.Delivered {
 	}
 	return wire.Delivered{
 		ID: m.id, Token: m.token, Attempt: m.attempt, LeaseLeftMillis: f.lease.Milliseconds(), Body: m.m.Body, Priority: 4,
-		EnqueuedAt: 1_700_000_000_000, TimeoutMillis: m.m.TimeoutMillis,
+		EnqueuedAt: 1_700_000_000_000, TimeoutMillis: m.m.TimeoutMillis, Headers: m.m.Headers,
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/quorate/quorate/wire"
 )
 
@@ -21,6 +23,8 @@ type Client struct {
 	log   *slog.Logger
 	jit   *jitter
 	epoch time.Time
+
+	tracer trace.Tracer // nil: nothing is traced
 
 	life context.Context // ends with Close
 	stop context.CancelCauseFunc
@@ -88,6 +92,9 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		byTag: make(map[uint64]*call), lanes: make(map[string]*call),
 		ordered: make(map[string]struct{}), held: make(map[string]*hold),
 		subs: make(map[uint32]*subscription), leases: make(map[string]*lease), next: 1,
+	}
+	if o.TracerProvider != nil {
+		c.tracer = o.TracerProvider.Tracer(tracerName)
 	}
 	c.maxMessage.Store(wire.HighestMaxMessageBytes)
 	c.maxFrame.Store(wire.MaxFrameBytes(wire.DefaultMaxMessageBytes))

@@ -342,7 +342,13 @@ func (k *consumer) work() {
 		if lost != nil {
 			cancel(lost)
 		}
-		r, err := k.call(ctx, l.d)
+		var r *Result
+		var err error
+		if c.tracer != nil {
+			r, err = k.traced(ctx, l.d)
+		} else {
+			r, err = k.call(ctx, l.d)
+		}
 		cancel(nil)
 		k.settle(l, r, err)
 	}

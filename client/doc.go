@@ -96,6 +96,12 @@
 // with a handler that can meet a message twice. The window counts such deliveries until their handlers have returned, over
 // reconnects too (Subscribe.Unfinished), so that no more than Prefetch of them are at stake at a time.
 //
+// # Traces
+//
+// With Options.TracerProvider a message carries the span of its sending in its headers traceparent and tracestate, and its handler runs in a span
+// that is a child of what the delivery brings: the broker's span of the delivery where the broker makes spans, else the sender's. A message with a traceparent of its own
+// keeps it. Deliveries by Lease and Subscribe have TraceContext for those who make spans by hand. What an ack enqueues carries the span that its context is in.
+//
 // # Invariants
 //
 //   - A number is used for one thing only; sent and unanswered numbers are in ring, ascending, and low is its first.

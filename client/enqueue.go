@@ -78,8 +78,18 @@ func (b *batch) recycle() {
 // Enqueue adds one message to a queue and returns when it is on a majority's disks. Calls of several goroutines share
 // requests. The outcome of an error is in it: see Unknown. The body must not be changed before the call returns.
 func (c *Client) Enqueue(ctx context.Context, queue string, m Message) (Receipt, error) {
+	if c.tracer == nil {
+		return c.enqueue(ctx, queue, &m)
+	}
+	span := c.sending(ctx, queue, &m)
+	r, err := c.enqueue(ctx, queue, &m)
+	sent(span, r, err)
+	return r, err
+}
+
+func (c *Client) enqueue(ctx context.Context, queue string, m *Message) (Receipt, error) {
 	var wm wire.Message
-	size, err := c.prepare(queue, &m, &wm)
+	size, err := c.prepare(queue, m, &wm)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -114,6 +124,13 @@ func (c *Client) EnqueueBatch(ctx context.Context, queue string, ms []Message) (
 	if len(ms) == 0 {
 		return w.recs, w.errs
 	}
+	if c.tracer != nil {
+		ms = slices.Clone(ms)
+		for i := range ms {
+			span := c.sending(ctx, queue, &ms[i])
+			defer func() { sent(span, w.recs[i], w.errs[i]) }()
+		}
+	}
 	w.left.Store(int32(len(ms)))
 	deadline := int64(0)
 	if _, ok := ctx.Deadline(); !ok {
@@ -147,8 +164,23 @@ func (c *Client) EnqueueAsync(ctx context.Context, queue string, m Message, done
 	if done == nil {
 		done = func(Receipt, error) {}
 	}
+	if c.tracer == nil {
+		return c.enqueueAsync(ctx, queue, &m, done)
+	}
+	span := c.sending(ctx, queue, &m)
+	err := c.enqueueAsync(ctx, queue, &m, func(r Receipt, err error) {
+		sent(span, r, err)
+		done(r, err)
+	})
+	if err != nil {
+		sent(span, Receipt{}, err)
+	}
+	return err
+}
+
+func (c *Client) enqueueAsync(ctx context.Context, queue string, m *Message, done func(Receipt, error)) error {
 	var wm wire.Message
-	size, err := c.prepare(queue, &m, &wm)
+	size, err := c.prepare(queue, m, &wm)
 	if err != nil {
 		return err
 	}

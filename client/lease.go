@@ -205,6 +205,7 @@ func (c *Client) prepareAck(cl *call, token string, o AckOptions) error {
 // Ack ends a lease with success, recording a result if one is given. Repeating it is safe.
 func (c *Client) Ack(ctx context.Context, token string, o AckOptions) (Acked, error) {
 	cl := new(call)
+	o.Then = c.carryThen(ctx, o.Then)
 	if err := c.prepareAck(cl, token, o); err != nil {
 		return Acked{}, err
 	}
@@ -231,6 +232,7 @@ func (c *Client) AckAsync(ctx context.Context, token string, o AckOptions, done 
 		done = func(Acked, error) {}
 	}
 	cl := ackCalls.Get().(*call)
+	o.Then = c.carryThen(ctx, o.Then)
 	if err := c.prepareAck(cl, token, o); err != nil {
 		return err
 	}

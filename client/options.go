@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/quorate/quorate/wire"
 )
 
@@ -47,6 +49,9 @@ type Options struct {
 	FailWhenFull bool
 	// Seed makes the back-off jitter repeatable. 0: random.
 	Seed uint64
+	// TracerProvider makes OpenTelemetry spans of what is sent and of what handlers of Consume do, and has traces go with messages
+	// in their headers traceparent and tracestate: from the context of an Enqueue to that of the handler. Nil: nothing is traced, at no cost.
+	TracerProvider trace.TracerProvider
 	// Dial opens the connection to a node's client address, for programs that reach their nodes through a tunnel or on a network of
 	// their own making. It must return when ctx ends. Nil: TCP.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)

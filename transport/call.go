@@ -14,16 +14,17 @@ import (
 // proposed, to the group until Complete, and then to the pool.
 type call struct {
 	group.Proposal
-	kind  wire.Type // of the request
-	tag   uint64
-	start time.Time
-	mono  time.Duration // start on the broker's clock
-	count int           // messages of an enqueue, ids of a bulk operation
-	first int           // part of a batch: place of its first message in it
-	batch *batch        // nil: the call answers its request alone
-	queue string        // that the request named, for the words of a refusal
-	tasks []string      // task ids of an enqueue's messages; empty: none was given
-	lease fsm.ID        // that an ack or nack ends
+	kind   wire.Type // of the request
+	tag    uint64
+	start  time.Time
+	mono   time.Duration // start on the broker's clock
+	count  int           // messages of an enqueue, ids of a bulk operation
+	first  int           // part of a batch: place of its first message in it
+	batch  *batch        // nil: the call answers its request alone
+	queue  string        // that the request named, for the words of a refusal
+	tasks  []string      // task ids of an enqueue's messages; empty: none was given
+	lease  fsm.ID        // that an ack or nack ends
+	traced []traced      // of an enqueue's messages; empty where nothing is traced
 }
 
 // keptOp is the largest encoded operation whose buffer goes back to the pool.
@@ -73,6 +74,9 @@ func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []
 		c.answer(k, st, wire.At(at), out, leases)
 	}
 	c.mu.Unlock()
+	if len(k.traced) > 0 {
+		c.tellEnqueued(k, st, out, err)
+	}
 	if c.srv.slow != nil {
 		c.srv.slow.look(c, k, st, out, err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/transport/spans"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -22,6 +23,8 @@ type Config struct {
 
 	AccessLog *slog.Logger  // a line, of level info, for every HTTP request and for the begin and end of every WebSocket; nil: none
 	SlowOver  time.Duration // operations that take longer from their arrival to their answer are logged, with the time of each phase; 0: none are
+
+	Spans *spans.Recorder // makes the broker's part of traces; nil: none
 
 	MaxMessageBytes int64 // of one body; default 1 MiB, at most 16 MiB
 	MaxConnections  int   // WebSocket connections at once; default 10,000

@@ -67,6 +67,9 @@ func (v *delivery) add(st *fsm.State, l fsm.Leased) (size int, ok bool) {
 // hand remembers when a lease was handed out, for the lease-to-ack histogram. mu is held.
 func (c *conn) hand(st *fsm.State, l fsm.Leased, now time.Time) {
 	c.srv.metrics.leased(st.Time() - c.lease.EnqueuedAt)
+	if c.srv.cfg.Spans != nil {
+		c.traceDelivery(now)
+	}
 	if l.Once { // no answer is owed
 		return
 	}

@@ -99,13 +99,13 @@
 // back comes from the state (fsm.Standing), as of the T of this moment; who would take them from the leader's memory (group.Consumers), read in
 // the same hold. All reasons that hold are named, since all have to end. A node that does not lead knows of no consumers, and says that it does not.
 //
-// # Logs
+// # Logs and traces
 //
 // The access log (Config.AccessLog) is written around the whole HTTP server: a line a request, with the pattern of its route, two a WebSocket. The log of
 // slow operations (Config.SlowOver) is fed where operations are answered, with the times that the group notes in each proposal: waited until packed,
 // until its entry began to be applied, until answered. That is under the state's lock, so lines are written elsewhere, from a channel of twenty; what has
-// no room, or would be more than five lines a second, is counted in the next line. A pull's wait for a message is not slowness. Both cost a comparison
-// with nil where they are not asked for.
+// no room, or would be more than five lines a second, is counted in the next line. A pull's wait for a message is not slowness. Package spans
+// makes the broker's part of traces (Config.Spans). All three cost a comparison with nil where they are not asked for.
 //
 // # Decisions
 //

@@ -63,6 +63,9 @@ func (c *conn) enqueue(raw wire.Raw) bool {
 	op.Request = request
 	k := c.prepare(raw.Tag, wire.TypeEnqueue, op)
 	k.count, k.queue = len(op.Messages), req.Queue
+	if c.srv.cfg.Spans != nil {
+		k.trace(req.Messages)
+	}
 	if named {
 		for i := range req.Messages {
 			k.tasks = append(k.tasks, req.Messages[i].TaskID)
@@ -116,6 +119,9 @@ func (c *conn) enqueueParts(tag uint64, op *fsm.Enqueue, req *wire.Enqueue, requ
 		k.first, k.count, k.batch, k.queue = i, end-i, b, req.Queue
 		for j := i; j < end; j++ {
 			k.tasks = append(k.tasks, req.Messages[j].TaskID)
+		}
+		if c.srv.cfg.Spans != nil {
+			k.trace(req.Messages[i:end])
 		}
 		parts = append(parts, k)
 		i = end

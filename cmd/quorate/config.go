@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorate/quorate/cluster/store"
 	"github.com/quorate/quorate/transport/httpapi"
+	"github.com/quorate/quorate/transport/spans"
 )
 
 // Config is quorate.toml.
@@ -49,6 +50,9 @@ type Config struct {
 		Access     bool  `toml:"access"`
 		SlowMillis int64 `toml:"slow_ms"`
 	} `toml:"log"`
+	Trace struct {
+		Endpoint string `toml:"endpoint"`
+	} `toml:"trace"`
 	Auth struct {
 		Enabled bool `toml:"enabled"`
 	} `toml:"auth"`
@@ -85,6 +89,7 @@ var settings = []setting{
 	{"limits.max_connections", "client connections at once", func(c *Config) any { return &c.Limits.MaxConnections }, within(1, 1_000_000)},
 	{"log.access", "log every HTTP request, with its route and none of its path, query, headers or body, and the begin and end of every WebSocket, at level info", func(c *Config) any { return &c.Log.Access }, nil},
 	{"log.slow_ms", "log operations that take longer than this from arrival to answer, with the time of each phase, five lines a second at most; 0: none", func(c *Config) any { return &c.Log.SlowMillis }, within(0, 3_600_000)},
+	{"trace.endpoint", "URL of an OpenTelemetry collector that spans of traced messages are posted to (OTLP over HTTP, JSON), such as http://127.0.0.1:4318/v1/traces; without one there are no spans", func(c *Config) any { return &c.Trace.Endpoint }, traceEndpoint},
 	{"auth.enabled", "must be false: authentication does not exist yet", func(c *Config) any { return &c.Auth.Enabled }, noAuth},
 }
 
@@ -379,6 +384,14 @@ func within(low, high int64) func(any) error {
 		}
 		return nil
 	}
+}
+
+func traceEndpoint(v any) error {
+	s := *v.(*string)
+	if s == "" {
+		return nil
+	}
+	return spans.CheckEndpoint(s)
 }
 
 func noAuth(v any) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/transport"
 	"github.com/quorate/quorate/transport/hook"
+	"github.com/quorate/quorate/transport/spans"
 )
 
 // stopTime bounds an orderly stop; after it the process ends anyway, which loses nothing.
@@ -65,7 +66,7 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
 			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), origins: cfg.Client.CORSOrigins,
 			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets,
-			access: cfg.Log.Access, slowOver: time.Duration(cfg.Log.SlowMillis) * time.Millisecond,
+			traces: cfg.Trace.Endpoint, access: cfg.Log.Access, slowOver: time.Duration(cfg.Log.SlowMillis) * time.Millisecond,
 		}))
 	}
 	return cmd
@@ -127,8 +128,31 @@ type doorways struct {
 	declared       *declarations
 	hooks          []hook.Hook
 	secrets        map[string][][]byte
+	traces         string        // where spans go; "": nowhere, and there are none
 	access         bool          // log what comes through them
 	slowOver       time.Duration // and operations that take longer; 0: none
+}
+
+// recorder makes spans where they have somewhere to go; without an endpoint it is nil.
+func (d *doorways) recorder(cfg cluster.Config) (r *spans.Recorder, err error) {
+	if d.traces != "" {
+		r, err = spans.New(spans.Config{Endpoint: d.traces, Node: cfg.NodeID, Version: cfg.Version, Logger: cfg.Logger, Registry: cfg.Registry})
+	}
+	return r, err
+}
+
+// spansTime is how long a stop waits for the collector to take the last spans.
+const spansTime = time.Second
+
+func closeRecorder(ctx context.Context, log *slog.Logger, r *spans.Recorder) {
+	if r == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spansTime)
+	defer cancel()
+	if err := r.Close(ctx); err != nil {
+		log.Warn("spans lost at the end", "err", err)
+	}
 }
 
 // serve runs a node and its doors until ctx ends, then stops them in order: doors closing, leadership away, raft and
@@ -149,6 +173,11 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	if err != nil {
 		return err
 	}
+	recorder, err := d.recorder(cfg)
+	if err != nil {
+		return err
+	}
+	defer closeRecorder(ctx, log, recorder)
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err
@@ -157,7 +186,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	if d.access {
 		access = log.With("component", "access")
 	}
-	doors, err := transport.New(transport.Config{AccessLog: access, SlowOver: d.slowOver, Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
+	doors, err := transport.New(transport.Config{AccessLog: access, SlowOver: d.slowOver, Spans: recorder, Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
 		Hooks: hooks.handler(), MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))

@@ -29,6 +29,8 @@
 // body_encoding says which. Requests of other content types to …/messages and …/results are the body itself, answers to other Accepts the
 // output itself. envelope=job takes and gives the job envelope.
 //
+// A request's trace context (traceparent, tracestate) goes into the messages that it brings, unless they have one of their own.
+//
 // # Leases
 //
 // They belong to a session that all callers share on the leader; a token is all that a caller needs. A lease is started when it is written to

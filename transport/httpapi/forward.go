@@ -36,7 +36,7 @@ func newPeers() *http.Client {
 
 // forwarded are the headers that go to the leader, answered the ones that come back. All others are between two neighbours.
 var (
-	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "User-Agent"}
+	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "Traceparent", "Tracestate", "User-Agent"}
 	returned  = []string{"Allow", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Type", "Link", "Quorate-Content-Type", "Quorate-Index", "Quorate-Time", "Retry-After"}
 )
 

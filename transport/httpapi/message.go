@@ -249,7 +249,9 @@ func (x *exchange) enqueueOne(m wire.Message) (*enqueueAnswer, *wire.Fault) {
 
 // enqueued puts one message into a queue.
 func (x *exchange) enqueued(queue string, m wire.Message) (*wire.Outcome, *wire.Fault) {
-	rep, f := call[wire.Enqueued](x, wire.TypeEnqueue, &wire.Enqueue{Queue: queue, Messages: []wire.Message{m}})
+	ms := []wire.Message{m}
+	x.carry(ms)
+	rep, f := call[wire.Enqueued](x, wire.TypeEnqueue, &wire.Enqueue{Queue: queue, Messages: ms})
 	if f != nil {
 		return nil, f
 	}
@@ -276,6 +278,7 @@ func (x *exchange) enqueueMany(ms []wire.Message, faults []*wire.Fault) (*enqueu
 		good, places = append(good, ms[i]), append(places, i)
 	}
 	if len(good) > 0 {
+		x.carry(good)
 		rep, f := call[wire.Enqueued](x, wire.TypeEnqueue, &wire.Enqueue{Queue: queue, Messages: good})
 		if f != nil {
 			return nil, f
