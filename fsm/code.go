@@ -76,6 +76,14 @@ const (
 	FieldFairBy         Field = 52 // fair_by
 	FieldFairWeights    Field = 53 // fair_weights
 
+	// Of push delivery.
+	FieldPushURL         Field = 54
+	FieldPushConcurrency Field = 55
+	FieldPushTimeout     Field = 56
+	FieldPushSecrets     Field = 57
+	FieldPushPermanent   Field = 58
+	FieldPushHeaders     Field = 59
+
 	// Of dead letters.
 	FieldDeadLetterQueue Field = 70
 	FieldOrigin          Field = 71 // the queue that a dead letter came from

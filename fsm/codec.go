@@ -139,6 +139,9 @@ func CheckOp(op Op) error {
 		if len(o.FairWeights) > formatWeights {
 			return over("fair weights", len(o.FairWeights), formatWeights)
 		}
+		if what, n := o.overPush(); n > 0 {
+			return over(what, n, formatPush)
+		}
 		return retry(&o.Retry)
 	}
 	switch o := op.(type) {
@@ -469,6 +472,7 @@ const (
 	optDeadQueue    = 1 << 30
 	optOverflowMode = 1 << 16
 	optDelivery     = 1 << 17
+	optPush         = 1 << 18
 	optInFlightKey  = 1 << 20
 	optRate         = 1 << 21
 	optBurst        = 1 << 22
@@ -476,7 +480,7 @@ const (
 	optBurstKey     = 1 << 24
 	optFairBy       = 1 << 25
 	optFairWeights  = 1 << 26
-	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | (optFairWeights<<1 - optInFlightKey)
+	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | optPush | (optFairWeights<<1 - optInFlightKey)
 )
 
 func appendQueueOptions(b []byte, o *QueueOptions) []byte {
@@ -490,7 +494,7 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.DeadLetterQueue != "", optDeadQueue) | bit(o.Overflow != 0, optOverflowMode) | bit(o.Delivery != 0, optDelivery) |
 		bit(o.RateMilli != 0, optRate) | bit(o.Burst != 0, optBurst) | bit(o.MaxInFlightPerKey != 0, optInFlightKey) |
 		bit(o.RatePerKeyMilli != 0, optRateKey) | bit(o.BurstPerKey != 0, optBurstKey) | bit(o.FairBy != 0, optFairBy) |
-		bit(len(o.FairWeights) > 0, optFairWeights)
+		bit(len(o.FairWeights) > 0, optFairWeights) | bit(o.pushBits() != 0, optPush)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -542,6 +546,9 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 			b = append(appendUvarint(b, uint64(len(w.Key))), w.Key...)
 			b = binary.AppendVarint(b, w.Weight)
 		}
+	}
+	if f&optPush != 0 {
+		b = appendPush(b, o)
 	}
 	return b
 }

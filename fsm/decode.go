@@ -472,6 +472,7 @@ func (d *Decoder) options(o *QueueOptions) {
 			o.FairWeights = append(o.FairWeights, FairWeight{Key: string(d.bytes()), Weight: d.varint()})
 		}
 	}
+	d.push(o, f&optPush != 0)
 }
 
 // presentByte reads a byte that is there, and then not zero, or not.

@@ -208,6 +208,9 @@
 // Rejected: taking victims from the heads of the ready lists, which are not where blocked messages are, nor retrying ones by due
 // time; a heap cleaned only now and then, which stops an entry for a second at the wrong moment.
 //
+// Of push delivery there are the options, which nothing in the state follows from (fsm/push.go). They stand in a snapshot section of their own that
+// is only there where a queue has some, so that a snapshot without push is what it was before. Secrets are named and not kept.
+//
 // What is delivered at most once is done when it is leased, in one operation, and its body is parked until the next entry for the
 // leader to send (fsm/handover.go). Its token answers an ack, so that a worker need not know, but for one with a result or a chain:
 // those would be lost in silence. Several messages of one key may go in one operation, since nothing is out that the next one would

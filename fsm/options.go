@@ -121,4 +121,12 @@ type QueueOptions struct {
 	Overflow Overflow
 	// Delivery can be changed only while the queue holds no live message. Default at least once.
 	Delivery DeliveryMode
+	// PushURL has the messages sent there by POST, by the node that leads (transport/push); "": nobody is sent anything. The others say
+	// how, and count for nothing without it.
+	PushURL           string   // http or https; at most 2,048 bytes
+	PushConcurrency   int64    // requests at once, 1–256; 0 for 8
+	PushTimeoutMillis int64    // of one request, 100 ms–10 min; 0 for 10 s
+	PushSecrets       []string // names of secrets, of which the nodes' configurations know the values: each signs; at most 4
+	PushPermanent     []int64  // answers after which a message is dead at once: 400–499 but 429, sorted, at most 32; none for 400, 404, 410, 413, 422
+	PushHeaders       []string // headers of a message that go along, in lower case, sorted, at most 16
 }

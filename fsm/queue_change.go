@@ -39,6 +39,12 @@ var changeables = [...]changeable{
 	{33, "fair_by", func(to, from *QueueOptions) { to.FairBy = from.FairBy }},
 	{34, "fair_weights", func(to, from *QueueOptions) { to.FairWeights = from.FairWeights }},
 	{40, "dead_letter_queue", func(to, from *QueueOptions) { to.DeadLetterQueue = from.DeadLetterQueue }},
+	{41, "push_url", func(to, from *QueueOptions) { to.PushURL = from.PushURL }},
+	{42, "push_concurrency", func(to, from *QueueOptions) { to.PushConcurrency = from.PushConcurrency }},
+	{43, "push_timeout_ms", func(to, from *QueueOptions) { to.PushTimeoutMillis = from.PushTimeoutMillis }},
+	{44, "push_secrets", func(to, from *QueueOptions) { to.PushSecrets = from.PushSecrets }},
+	{45, "push_permanent", func(to, from *QueueOptions) { to.PushPermanent = from.PushPermanent }},
+	{46, "push_headers", func(to, from *QueueOptions) { to.PushHeaders = from.PushHeaders }},
 }
 
 // changeableSet is all that this build can change.

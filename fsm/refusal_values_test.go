@@ -148,6 +148,9 @@ func badOptions() (out []struct {
 	add("Retry.Kind unknown", QueueOptions{Retry: RetryPolicy{Kind: 255}}, FieldRetry)
 	add("DeadOverflow unknown", QueueOptions{DeadOverflow: DeadDropOldest + 1}, FieldOptions)
 	add("Burst without RateMilli", QueueOptions{Burst: 1}, FieldBurst)
+	for _, c := range badPushOptions() {
+		add(c.name, c.o, c.field)
+	}
 	for _, c := range badKeyOptions() {
 		add(c.name, c.o, c.field)
 	}

@@ -114,7 +114,12 @@ func (rs *restorer) run() error {
 			return f.err()
 		}
 	}
-	if number, ok := f.section(); ok {
+	number, more := f.section()
+	if more && number == sectionPush {
+		rs.push()
+		number, more = f.section()
+	}
+	if more && f.err() == nil {
 		f.fail("section %d is unknown to this build", number)
 	}
 	if f.err() != nil {

@@ -97,6 +97,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	v.writeKV(f)
 	v.writeBatches(f)
 	v.writeSchedules(f)
+	v.writePush(f, queues)
 	return f.close()
 }
 

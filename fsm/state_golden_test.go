@@ -92,6 +92,7 @@ func goldenRig(t testing.TB) *rig {
 	goldenTasks(r)
 	goldenRates(r)
 	goldenModes(r)
+	goldenPush(r)
 	return r
 }
 
@@ -125,6 +126,15 @@ func goldenModes(r *rig) {
 	r.ok(&CreateQueue{Name: []byte("once"), Options: QueueOptions{Ordering: OrderFIFO, Delivery: DeliverAtMostOnce}})
 	r.apply(&Enqueue{Queue: []byte("once"), Messages: []Message{text("1"), text("2"), text("3")}})
 	r.ok(&Lease{Queue: []byte("once"), Consumer: someone, Max: 2})
+}
+
+// goldenPush has a queue that is pushed, one that only says how, and one that was.
+func goldenPush(r *rig) {
+	r.ok(&CreateQueue{Name: []byte("pushed"), Options: QueueOptions{PushURL: "https://example.org/in", PushConcurrency: 3, PushTimeoutMillis: 2500,
+		PushSecrets: []string{"new", "old"}, PushPermanent: []int64{400, 410}, PushHeaders: []string{"traceparent", "x-a"}}})
+	r.ok(&CreateQueue{Name: []byte("said"), Options: QueueOptions{PushSecrets: []string{"new"}}})
+	r.ok(&CreateQueue{Name: []byte("was"), Options: QueueOptions{PushURL: "http://example.org"}})
+	r.ok(&SetQueue{Name: []byte("was")})
 }
 
 // goldenTasks cancels, moves and changes tasks in every state that the rig can bring about.
@@ -293,7 +303,7 @@ func FuzzRestore(f *testing.F) {
 	r := goldenRig(f)
 	good := snapshot(f, r.s)
 	f.Add(sectionMessages, uint16(30), []byte{3})
-	for number := sectionCounters; number <= sectionBatches; number++ {
+	for number := sectionCounters; number <= sectionPush; number++ {
 		for at := range 40 {
 			f.Add(number, uint16(at*3), []byte{byte(at * 7)})
 		}

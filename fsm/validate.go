@@ -124,6 +124,9 @@ func (o *QueueOptions) Validate() (Field, error) {
 	if o.Burst != 0 && o.RateMilli == 0 {
 		return FieldBurst, fmt.Errorf("%w: burst %d without a rate", errOptions, o.Burst)
 	}
+	if f, err := o.validatePush(); err != nil {
+		return f, err
+	}
 	return o.validateKeys()
 }
 
@@ -173,7 +176,7 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused && o.RateMilli == p.RateMilli && o.Burst == p.Burst &&
 		o.DeadLetterQueue == p.DeadLetterQueue && o.Overflow == p.Overflow && o.Delivery == p.Delivery &&
 		o.MaxInFlightPerKey == p.MaxInFlightPerKey && o.RatePerKeyMilli == p.RatePerKeyMilli && o.BurstPerKey == p.BurstPerKey &&
-		o.FairBy == p.FairBy && slices.Equal(o.FairWeights, p.FairWeights)
+		o.FairBy == p.FairBy && slices.Equal(o.FairWeights, p.FairWeights) && o.equalPush(p)
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

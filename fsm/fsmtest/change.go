@@ -30,6 +30,12 @@ func changeable(to, from *fsm.QueueOptions) map[int]func() {
 		33: func() { to.FairBy = from.FairBy },
 		34: func() { to.FairWeights = from.FairWeights },
 		40: func() { to.DeadLetterQueue = from.DeadLetterQueue },
+		41: func() { to.PushURL = from.PushURL },
+		42: func() { to.PushConcurrency = from.PushConcurrency },
+		43: func() { to.PushTimeoutMillis = from.PushTimeoutMillis },
+		44: func() { to.PushSecrets = from.PushSecrets },
+		45: func() { to.PushPermanent = from.PushPermanent },
+		46: func() { to.PushHeaders = from.PushHeaders },
 	}
 }
 

@@ -9,6 +9,8 @@ var modeAnswers = []Answer{
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldDelivery},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldRate},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldBurst},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldPushURL},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldPushHeaders},
 }
 
 var modeBranches = []string{

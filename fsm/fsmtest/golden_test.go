@@ -181,7 +181,10 @@ func goldenTail(now int64) []fsm.Entry {
 			}},
 			keyed, turns,
 		}},
-		{Now: now + 60_500, Ops: []fsm.Op{turns}},
+		{Now: now + 60_500, Ops: []fsm.Op{turns, &fsm.CreateQueue{Name: []byte("pushed"), Options: fsm.QueueOptions{
+			PushURL: "https://example.org/in", PushConcurrency: 3, PushTimeoutMillis: 2500, PushSecrets: []string{"new", "old"},
+			PushPermanent: []int64{400, 410}, PushHeaders: []string{"traceparent", "x-a"},
+		}}}},
 		{Now: now + 61_500, Ops: []fsm.Op{turns}},
 	}
 }

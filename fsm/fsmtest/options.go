@@ -47,7 +47,7 @@ func (g *Generator) setOptions(name string) fsm.QueueOptions {
 // changeOption draws one option anew.
 func (g *Generator) changeOption(o *fsm.QueueOptions) {
 	from := g.options()
-	switch g.rng.IntN(18) {
+	switch g.rng.IntN(19) {
 	case 0:
 		o.LeaseMillis, o.Retry = from.LeaseMillis, from.Retry
 	case 1:
@@ -86,6 +86,8 @@ func (g *Generator) changeOption(o *fsm.QueueOptions) {
 		o.RateMilli, o.Burst = from.RateMilli, from.Burst
 	case 14:
 		o.DeadLetterQueue = from.DeadLetterQueue
+	case 18:
+		g.pushed(o)
 	}
 }
 
@@ -124,6 +126,9 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 		o.RateMilli = pick[int64](g, 1, 100, 333, 1000, 2500, 100_000, 1_000_000_000)
 		o.Burst = pick[int64](g, 0, 0, 1, 2, 3, 1_000_000)
 	}
+	if g.chance(10) {
+		g.pushed(o)
+	}
 	if g.letters && g.chance(60) {
 		o.DeadLetterQueue = pick(g, "dlq", "dlq", pick(g, g.queues...), "missing")
 	}
@@ -135,7 +140,7 @@ func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
 		g.spoilKeys(o)
 		return
 	}
-	switch g.rng.IntN(20) {
+	switch g.rng.IntN(21) {
 	case 0:
 		o.LeaseMillis = pick(g, minLease-1, maxLease+1, -1)
 	case 1:
@@ -172,6 +177,8 @@ func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
 		}
 	case 12:
 		o.DedupMaxKeys = pick[int64](g, -1, 10_000_001)
+	case 20:
+		g.spoilPush(o)
 	}
 }
 

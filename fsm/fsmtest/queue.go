@@ -2,6 +2,7 @@ package fsmtest
 
 import (
 	"reflect"
+	"slices"
 
 	"github.com/quorate/quorate/fsm"
 )
@@ -74,7 +75,7 @@ func faultsOf(name string, o fsm.QueueOptions) (wrong []fsm.Field) {
 			!within(o.MaxResultsBytes, 1, 1<<40)},
 		{fsm.FieldDeadLetterQueue, o.DeadLetterQueue == name || o.DeadLetterQueue != "" && !validQueueName(o.DeadLetterQueue)},
 	}, limitFaults(o)...)
-	for _, f := range append(append(all, modeFaults(o)...), keyFaults(o)...) {
+	for _, f := range slices.Concat(all, modeFaults(o), keyFaults(o), pushFaults(o)) {
 		if f.wrong {
 			wrong = append(wrong, f.field)
 		}
