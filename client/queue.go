@@ -54,6 +54,18 @@ type QueueOptions struct {
 	// FairWeights is how many messages the turn of a key is, 1 to 100, for at most 1,000 keys; 1 for the others.
 	FairBy      string
 	FairWeights map[string]int
+
+	// PushURL has the node that leads send the messages there by POST ("": it does not): http or https, at most 2,048 bytes. PushConcurrency
+	// is how many at once (1 to 256, 0 for 8), PushTimeout how long one may take (100 ms to 10 min, 0 for 10 s). PushSecrets are names of at
+	// most 4 secrets, of which the nodes' configurations know the values; each signs, so that one can be replaced. PushPermanent are the
+	// statuses after which a message is dead at once: 400 to 499 but 429, at most 32, none for 400, 404, 410, 413 and 422. PushHeaders are
+	// headers of a message that go along, at most 16.
+	PushURL         string
+	PushConcurrency int64
+	PushTimeout     time.Duration
+	PushSecrets     []string
+	PushPermanent   []int64
+	PushHeaders     []string
 }
 
 func (o *QueueOptions) wire() wire.QueueOptions {
@@ -66,6 +78,8 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		Overflow: o.Overflow, Delivery: o.Delivery,
 		MaxInFlightPerKey: o.MaxInFlightPerKey, RatePerKeyMilli: rateMilli(o.RatePerKey), BurstPerKey: o.BurstPerKey,
 		FairBy: o.FairBy, FairWeights: wireWeights(o.FairWeights),
+		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeoutMillis: millis(o.PushTimeout), PushSecrets: o.PushSecrets,
+		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
 	}
 }
 
@@ -129,6 +143,7 @@ type QueueInfo struct {
 	OldestAge     time.Duration
 	AvgProcessing time.Duration
 	Totals        map[string]int64 // since the queue was made: enqueued, acked, nacked, …
+	Push          string           // of a queue with PushURL: how its push stands, and why it rests if it does
 
 	PerMinute int64    // messages accepted in the last minute, as far as the leader has run so long
 	Status    string   // "moving", "held", "waiting", "working" or "empty"
@@ -165,7 +180,10 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			Rate: float64(o.RateMilli) / 1000, Burst: o.Burst, MaxInFlightPerKey: o.MaxInFlightPerKey,
 			RatePerKey: float64(o.RatePerKeyMilli) / 1000, BurstPerKey: o.BurstPerKey, FairBy: o.FairBy, FairWeights: weightsOf(o.FairWeights),
 			Overflow: o.Overflow, Delivery: o.Delivery,
+			PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeout: time.Duration(o.PushTimeoutMillis) * time.Millisecond,
+			PushSecrets: o.PushSecrets, PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
 		},
+		Push:    w.Push,
 		Pending: w.Pending, Blocked: w.Blocked, Parked: w.Parked, KeyDebts: w.KeyDebts, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,
 		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,

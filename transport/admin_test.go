@@ -24,6 +24,8 @@ func TestQueueAdmin(t *testing.T) {
 		MaxDead: 10, DeadOverflow: wire.DeadDropOldest, DeadRetentionMillis: 5000, DedupWindowMillis: 6000, DedupMaxKeys: 11,
 		ResultTTLMillis: 7000, MaxResultsBytes: 1 << 20, Ordering: wire.OrderPerKey, MaxDepth: 12, MaxBytes: 1 << 30, MaxInFlight: 13, Paused: true, MaxAgeMillis: 8000,
 		RatePerKeyMilli: 1500, BurstPerKey: 15, FairBy: wire.FairByKey,
+		PushURL: "http://example.org/in", PushConcurrency: 3, PushTimeoutMillis: 1500, PushSecrets: []string{"new", "old"},
+		PushPermanent: []int64{400, 410}, PushHeaders: []string{"a", "b"},
 		RateMilli: 2500, Burst: 14, Overflow: wire.OverflowDropOldest, Delivery: wire.DeliverAtMostOnce,
 	}
 	write := &wire.QueueWrite{Queue: "q", Options: options, Request: wire.Request{Number: 1, Low: 1}}
@@ -91,6 +93,22 @@ func TestQueueAdmin(t *testing.T) {
 	p.refused(wire.TypeDeadList, &wire.DeadList{Queue: "q"}, wire.CodeNotFound)
 	p.refused(wire.TypeDeadGet, &wire.DeadGet{Queue: "q", ID: d.ID}, wire.CodeNotFound)
 	p.refused(wire.TypeNack, &wire.Nack{Token: d.Token}, wire.CodeNotFound)
+}
+
+// Of a queue with a push URL it is said how its push stands, alone and in a listing.
+func TestPushState(t *testing.T) {
+	n := stations(t, 1, Config{PushState: func(queue string) string { return "the push of " + queue }})[0]
+	p, _ := session(t, n.addr)
+	var ok wire.OK
+	p.ask(wire.TypeQueueCreate, &wire.QueueWrite{Queue: "a", Options: wire.QueueOptions{PushURL: "http://h"}}, wire.TypeOK, &ok)
+	p.ask(wire.TypeQueueCreate, &wire.QueueWrite{Queue: "b"}, wire.TypeOK, &ok)
+	var is wire.QueueIs
+	p.ask(wire.TypeQueueShow, &wire.QueueRef{Queue: "a"}, wire.TypeQueueIs, &is)
+	var all wire.Queues
+	p.ask(wire.TypeQueueList, &wire.QueueList{}, wire.TypeQueues, &all)
+	if is.Queue.Push != "the push of a" || len(all.Queues) != 2 || all.Queues[0].Push != "the push of a" || all.Queues[1].Push != "" {
+		t.Errorf("shown %q, listed %+v", is.Queue.Push, all.Queues)
+	}
 }
 
 // C64: names outside the alphabet are refused by one rule, everywhere.

@@ -39,6 +39,8 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldInFlight: "max_in_flight", fsm.FieldAge: "max_age_ms", fsm.FieldRate: "rate", fsm.FieldBurst: "burst",
 	fsm.FieldInFlightPerKey: "max_in_flight_per_key", fsm.FieldRatePerKey: "rate_per_key", fsm.FieldBurstPerKey: "burst_per_key",
 	fsm.FieldFairBy: "fair_by", fsm.FieldFairWeights: "fair_weights",
+	fsm.FieldPushURL: "push_url", fsm.FieldPushConcurrency: "push_concurrency", fsm.FieldPushTimeout: "push_timeout_ms",
+	fsm.FieldPushSecrets: "push_secrets", fsm.FieldPushPermanent: "push_permanent", fsm.FieldPushHeaders: "push_headers",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 	fsm.FieldCallback: "callback", fsm.FieldBatchID: "batch",
 }

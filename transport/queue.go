@@ -46,8 +46,20 @@ func givenOptions(o *wire.QueueOptions) fsm.QueueOptions {
 	for _, w := range o.FairWeights {
 		q.FairWeights = append(q.FairWeights, fsm.FairWeight{Key: string(w.Key), Weight: w.Weight})
 	}
+	pushOptionsOf(&q, o)
 	slices.SortFunc(q.FairWeights, func(a, b fsm.FairWeight) int { return strings.Compare(a.Key, b.Key) })
 	return q
+}
+
+// pushOptionsOf takes in the options of push: names of headers in lower case, and sorted what has no order.
+func pushOptionsOf(q *fsm.QueueOptions, o *wire.QueueOptions) {
+	q.PushURL, q.PushConcurrency, q.PushTimeoutMillis = o.PushURL, o.PushConcurrency, o.PushTimeoutMillis
+	q.PushSecrets, q.PushPermanent = o.PushSecrets, slices.Clone(o.PushPermanent)
+	for _, name := range o.PushHeaders {
+		q.PushHeaders = append(q.PushHeaders, strings.ToLower(name))
+	}
+	slices.Sort(q.PushPermanent)
+	slices.Sort(q.PushHeaders)
 }
 
 // onlyOptions reads the names of the options that are to be changed.
@@ -95,6 +107,8 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	for _, w := range o.FairWeights {
 		q.FairWeights = append(q.FairWeights, wire.FairWeight{Key: wire.Bytes(w.Key), Weight: w.Weight})
 	}
+	q.PushURL, q.PushConcurrency, q.PushTimeoutMillis = o.PushURL, o.PushConcurrency, o.PushTimeoutMillis
+	q.PushSecrets, q.PushPermanent, q.PushHeaders = slices.Clone(o.PushSecrets), slices.Clone(o.PushPermanent), slices.Clone(o.PushHeaders)
 	return q
 }
 
@@ -160,6 +174,9 @@ func (s *Server) queueInfo(st *fsm.State, n uint32, name string) wire.QueueInfo 
 	q := countsOf(&stands.QueueStats, st.Time())
 	q.PerMinute = s.pace.lastMinute(name, stands.Enqueued)
 	stands.say(&q)
+	if q.Options.PushURL != "" && s.cfg.PushState != nil {
+		q.Push = s.cfg.PushState(name)
+	}
 	return q
 }
 

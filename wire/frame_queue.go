@@ -31,6 +31,13 @@ type QueueOptions struct {
 	FairWeights       []FairWeight `cbor:"34,keyasint,omitempty"` // ≤ 1000, each key once: how many messages its turn is; not in an ordered queue
 
 	DeadLetterQueue string `cbor:"40,keyasint,omitempty"` // another queue, to which what dies here is moved; absent: it stays here
+
+	PushURL           string   `cbor:"41,keyasint,omitempty"` // http or https, ≤ 2,048 bytes: the messages are sent there by POST, by the node that leads; absent: they are not
+	PushConcurrency   int64    `cbor:"42,keyasint,omitempty"` // requests at once, 1–256; 0: 8
+	PushTimeoutMillis int64    `cbor:"43,keyasint,omitempty"` // of one request, 100–600,000; 0: 10,000
+	PushSecrets       []string `cbor:"44,keyasint,omitempty"` // ≤ 4 names of secrets that the nodes' configurations hold; each signs
+	PushPermanent     []int64  `cbor:"45,keyasint,omitempty"` // ≤ 32 statuses, 400–499 but 429, after which a message is dead at once; none: 400, 404, 410, 413, 422
+	PushHeaders       []string `cbor:"46,keyasint,omitempty"` // ≤ 16 names of headers that messages bring along
 }
 
 // FairWeight is a message key and how many messages its turn is in a queue with fair_by, 1 for those not named: an array of two, bytes (1–256) and int64 (1–100).
@@ -104,6 +111,8 @@ type QueueInfo struct {
 	Parked   int64 `cbor:"28,keyasint,omitempty"` // of pending, those whose key is at max_in_flight_per_key or held by rate_per_key
 	KeyDebts int64 `cbor:"31,keyasint,omitempty"` // keys that rate_per_key counts deliveries of; ≤ 1,000,000
 	Moved    int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
+
+	Push string `cbor:"41,keyasint,omitempty"` // of a queue with push_url: how its push stands, and why it rests if it does; for people
 
 	PerMinute     int64    `cbor:"50,keyasint,omitempty"` // messages accepted in the last minute, as far as the node that answers has run so long
 	Status        string   `cbor:"51,keyasint,omitempty"` // moving, held, waiting, working or empty

@@ -198,6 +198,10 @@ func examples() []example {
 			LastAt: exampleTime, LastID: exampleID, Fired: 3, Skipped: 2, Refused: 1, RefusedAt: exampleTime - 1000, Refusal: "not_found: the queue does not exist"}, At: at}},
 		{"schedule_list", TypeScheduleList, 44, &ScheduleList{After: "a", Limit: 10}},
 		{"schedules", TypeSchedules, 44, &Schedules{Schedules: []ScheduleInfo{}, Next: "nightly", At: at}},
+		{"queue_set, push", TypeQueueSet, 46, &QueueWrite{Queue: "orders", Options: QueueOptions{PushURL: "https://example.org/in?a=b", PushConcurrency: 4,
+			PushTimeoutMillis: 2500, PushSecrets: []string{"new", "old"}, PushPermanent: []int64{400, 410}, PushHeaders: []string{"traceparent"}}, Request: Request{Number: 23, Low: 23}}},
+		{"queue_is, push", TypeQueueIs, 46, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{PushURL: "http://example.org"}, Totals: map[string]int64{},
+			Push: "pushing"}, At: at}},
 	}
 }
 

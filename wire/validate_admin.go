@@ -124,7 +124,7 @@ func (o *QueueOptions) each() *Fault {
 	default:
 		return Invalid("ordering", "%.40q; %s, %s or %s expected", o.Ordering, OrderUnordered, OrderFIFO, OrderPerKey)
 	}
-	if f := o.validateKeys(); f != nil {
+	if f := first(o.validateKeys(), o.validatePush()); f != nil {
 		return f
 	}
 	if o.Retry != nil {

@@ -38,6 +38,12 @@ type Options struct {
 	FairBy            string           `json:"fair_by,omitzero" required:"false" enum:"none,key"`
 	FairWeights       map[string]int64 `json:"fair_weights,omitzero" required:"false" doc:"message keys and how many messages the turn of each is, 1 to 100"`
 	Paused            bool             `json:"paused,omitzero" required:"false"`
+	PushURL           string           `json:"push_url,omitzero" required:"false" doc:"http or https: messages are sent there by POST; empty: they are not"`
+	PushConcurrency   int64            `json:"push_concurrency,omitzero" required:"false" doc:"requests at once, 1 to 256; default 8"`
+	PushTimeoutMillis int64            `json:"push_timeout_ms,omitzero" required:"false" doc:"of one request, 100 to 600000; default 10000"`
+	PushSecrets       []string         `json:"push_secrets,omitzero" required:"false" doc:"names of secrets that the nodes' configurations hold; each signs; at most 4"`
+	PushPermanent     []int64          `json:"push_permanent,omitzero" required:"false" doc:"statuses after which a message is dead at once; default 400, 404, 410, 413, 422"`
+	PushHeaders       []string         `json:"push_headers,omitzero" required:"false" doc:"headers of a message that go along; at most 16"`
 }
 
 func (o *Options) wire() wire.QueueOptions {
@@ -47,6 +53,8 @@ func (o *Options) wire() wire.QueueOptions {
 		Ordering: o.Ordering, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes, Overflow: o.Overflow, MaxInFlight: o.MaxInFlight, Paused: o.Paused,
 		MaxAgeMillis: o.MaxAgeMillis, Delivery: o.Delivery, RateMilli: milli(o.Rate), Burst: o.Burst, MaxInFlightPerKey: o.MaxInFlightPerKey,
 		RatePerKeyMilli: milli(o.RatePerKey), BurstPerKey: o.BurstPerKey, FairBy: o.FairBy, DeadLetterQueue: o.DeadLetterQueue,
+		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeoutMillis: o.PushTimeoutMillis, PushSecrets: o.PushSecrets,
+		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
 	}
 	for key, weight := range o.FairWeights {
 		w.FairWeights = append(w.FairWeights, wire.FairWeight{Key: wire.Bytes(key), Weight: weight})
@@ -62,6 +70,8 @@ func optionsOf(w *wire.QueueOptions) Options {
 		Overflow: w.Overflow, DedupWindow: w.DedupWindowMillis, DedupMaxKeys: w.DedupMaxKeys, ResultTTL: w.ResultTTLMillis, MaxResultsBytes: w.MaxResultsBytes,
 		MaxInFlight: w.MaxInFlight, MaxInFlightPerKey: w.MaxInFlightPerKey, Rate: float64(w.RateMilli) / 1000, Burst: w.Burst,
 		RatePerKey: float64(w.RatePerKeyMilli) / 1000, BurstPerKey: w.BurstPerKey, FairBy: w.FairBy, Paused: w.Paused,
+		PushURL: w.PushURL, PushConcurrency: w.PushConcurrency, PushTimeoutMillis: w.PushTimeoutMillis, PushSecrets: w.PushSecrets,
+		PushPermanent: w.PushPermanent, PushHeaders: w.PushHeaders,
 	}
 	for _, f := range w.FairWeights {
 		if o.FairWeights == nil {
@@ -93,6 +103,7 @@ type Stats struct {
 	DedupKeys           int64            `json:"dedup_keys"`
 	Tombstones          int64            `json:"tombstones"`
 	Counters            map[string]int64 `json:"counters" doc:"since the queue was made"`
+	Push                string           `json:"push,omitzero" required:"false" doc:"of a queue with push_url: how its push stands, and why it rests if it does"`
 	Status              string           `json:"status" enum:"moving,held,waiting,working,empty" doc:"held: there are ready messages, and none is handed out; waiting: nothing is ready yet; working: all that there is is out"`
 	Why                 []Holdup         `json:"why" doc:"of held and waiting: what keeps the messages back, all of it"`
 	Consumers           *int64           `json:"consumers" doc:"subscriptions; null in a stale answer of a node that does not lead, which knows of none"`
@@ -111,7 +122,7 @@ func statsOf(q *wire.QueueInfo) Stats {
 		Pending: q.Pending, Processing: q.Processing, Scheduled: q.Scheduled, Retrying: q.Retrying, DLQ: q.Dead,
 		Total: q.Pending + q.Processing + q.Scheduled + q.Retrying, Bytes: q.Bytes, OldestAgeSeconds: float64(q.OldestAgeMillis) / 1000,
 		AvgProcessingMillis: q.AvgProcessingMillis, Blocked: q.Blocked, Parked: q.Parked, KeyDebts: q.KeyDebts, Moved: q.Moved, Results: q.Results,
-		ResultBytes: q.ResultBytes, DedupKeys: q.DedupKeys, Tombstones: q.Tombstones, Counters: q.Totals,
+		ResultBytes: q.ResultBytes, DedupKeys: q.DedupKeys, Tombstones: q.Tombstones, Counters: q.Totals, Push: q.Push,
 		MessagesPerMinute: q.PerMinute, Status: q.Status, Why: make([]Holdup, len(q.Why)),
 	}
 	for i, h := range q.Why {

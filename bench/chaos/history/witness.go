@@ -328,6 +328,9 @@ func strange(o *fsm.QueueOptions) string {
 		// What these limit is never reached, or the refusal is taken as it is.
 		MaxDead: o.MaxDead, DeadRetentionMillis: o.DeadRetentionMillis, DedupMaxKeys: o.DedupMaxKeys,
 		ResultTTLMillis: o.ResultTTLMillis, MaxResultsBytes: o.MaxResultsBytes, MaxDepth: o.MaxDepth, MaxBytes: o.MaxBytes,
+		// Of these nothing follows in the log.
+		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeoutMillis: o.PushTimeoutMillis, PushSecrets: o.PushSecrets,
+		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
 	}
 	plain.Normalize()
 	if reflect.DeepEqual(&plain, o) {
