@@ -56,6 +56,10 @@ type Config struct {
 	Auth struct {
 		Enabled bool `toml:"enabled"`
 	} `toml:"auth"`
+	Push struct {
+		Allow   []string `toml:"allow"`
+		Secrets []string `toml:"secrets"`
+	} `toml:"push"`
 	Queues    []declaredQueue    `toml:"queue"`
 	Schedules []declaredSchedule `toml:"schedule"`
 	Hooks     []declaredHook     `toml:"hook"`
@@ -90,6 +94,8 @@ var settings = []setting{
 	{"log.access", "log every HTTP request, with its route and none of its path, query, headers or body, and the begin and end of every WebSocket, at level info", func(c *Config) any { return &c.Log.Access }, nil},
 	{"log.slow_ms", "log operations that take longer than this from arrival to answer, with the time of each phase, five lines a second at most; 0: none", func(c *Config) any { return &c.Log.SlowMillis }, within(0, 3_600_000)},
 	{"trace.endpoint", "URL of an OpenTelemetry collector that spans of traced messages are posted to (OTLP over HTTP, JSON), such as http://127.0.0.1:4318/v1/traces; without one there are no spans", func(c *Config) any { return &c.Trace.Endpoint }, traceEndpoint},
+	{"push.allow", "networks, such as 10.0.0.0/8, that push_url may lead to beside public addresses", func(c *Config) any { return &c.Push.Allow }, pushAllow},
+	{"push.secrets", "what push_secrets name: NAME=env:VARIABLE or NAME=file:PATH, which hold whsec_ and the base64 of 24 to 64 bytes", func(c *Config) any { return &c.Push.Secrets }, pushSecrets},
 	{"auth.enabled", "must be false: authentication does not exist yet", func(c *Config) any { return &c.Auth.Enabled }, noAuth},
 }
 

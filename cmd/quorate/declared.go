@@ -54,6 +54,12 @@ type declaredQueue struct {
 	BurstPerKey         int64          `toml:"burst_per_key"`
 	FairBy              string         `toml:"fair_by"`
 	FairWeights         map[string]int `toml:"fair_weights"`
+	PushURL             string         `toml:"push_url"`
+	PushConcurrency     int64          `toml:"push_concurrency"`
+	PushTimeoutMillis   int64          `toml:"push_timeout_ms"`
+	PushSecrets         []string       `toml:"push_secrets"`
+	PushPermanent       []int64        `toml:"push_permanent"`
+	PushHeaders         []string       `toml:"push_headers"`
 }
 
 // declaredSchedule is one [[schedule]].
@@ -82,7 +88,8 @@ const (
 	retryKeys         = "kind, steps_ms, initial_ms, multiplier_milli, max_ms, max_attempts, jitter_ms"
 	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_queue, dead_letter_retention_ms, dedup_window_ms, " +
 		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, delivery, rate, burst, " +
-		"max_in_flight_per_key, rate_per_key, burst_per_key, fair_by, fair_weights"
+		"max_in_flight_per_key, rate_per_key, burst_per_key, fair_by, fair_weights, " +
+		"push_url, push_concurrency, push_timeout_ms, push_secrets, push_permanent, push_headers"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
 		"ttl_ms, timeout_ms, retry, keys_if_undelivered"
 )
@@ -126,6 +133,8 @@ func (q *declaredQueue) wire() wire.QueueOptions {
 		MaxInFlightPerKey: q.MaxInFlightPerKey, RatePerKeyMilli: milliOf(q.RatePerKey), BurstPerKey: q.BurstPerKey, FairBy: q.FairBy,
 		FairWeights: weightsWire(q.FairWeights),
 		Overflow:    q.Overflow, Delivery: q.Delivery,
+		PushURL: q.PushURL, PushConcurrency: q.PushConcurrency, PushTimeoutMillis: q.PushTimeoutMillis, PushSecrets: q.PushSecrets,
+		PushPermanent: q.PushPermanent, PushHeaders: q.PushHeaders,
 	}
 }
 
@@ -167,6 +176,8 @@ func (q *declaredQueue) options() client.QueueOptions {
 		MaxInFlightPerKey: o.MaxInFlightPerKey, RatePerKey: float64(o.RatePerKeyMilli) / 1000, BurstPerKey: o.BurstPerKey, FairBy: o.FairBy,
 		FairWeights: q.FairWeights,
 		Overflow:    o.Overflow, Delivery: o.Delivery,
+		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeout: durationMillis(o.PushTimeoutMillis), PushSecrets: o.PushSecrets,
+		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
 	}
 }
 

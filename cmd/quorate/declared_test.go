@@ -43,6 +43,12 @@ rate_per_key = 2.5
 burst_per_key = 4
 fair_by = "key"
 fair_weights = { tenant-7 = 3, "a b" = 2 }
+push_url = "https://example.org/in"
+push_concurrency = 4
+push_timeout_ms = 2500
+push_secrets = ["new", "old"]
+push_permanent = [410, 400]
+push_headers = ["Traceparent"]
 
 [[schedule]]
 name     = "nightly"
@@ -97,6 +103,10 @@ func TestDeclaredErrors(t *testing.T) {
 		{"keys in a fifo queue", "[[queue]]\nname = \"a\"\nordering = \"fifo\"\nfair_by = \"key\"\n", []string{"quorate.toml:4", "fifo", "unordered"}},
 		{"weights without fair_by", "[[queue]]\nname = \"a\"\nfair_weights = { b = 1 }\n", []string{"quorate.toml:3", "fair_by"}},
 		{"weight out of range", "[[queue]]\nname = \"a\"\nfair_by = \"key\"\nfair_weights = { b = 101 }\n", []string{"quorate.toml:", "101", "1 to 100"}},
+		{"a push URL that is none", "[[queue]]\nname = \"a\"\npush_url = \"example.org\"\n", []string{"quorate.toml:3", "push_url", "https://"}},
+		{"a push secret in its place", "[[queue]]\nname = \"a\"\npush_secrets = [\"whsec_a/b=\"]\n", []string{"quorate.toml:3", "push_secrets", "begins with whsec_"}},
+		{"wrong type of push secrets", "[[queue]]\nname = \"a\"\npush_secrets = \"new\"\n", []string{"line 3", "queue.push_secrets", "a list of strings"}},
+		{"a push status", "[[queue]]\nname = \"a\"\npush_permanent = [429]\n", []string{"quorate.toml:3", "push_permanent", "429"}},
 		{"burst without a rate", "[[queue]]\nname = \"a\"\nburst = 2\n", []string{"quorate.toml:3", "rate"}},
 		{"rate that is no number", "[[queue]]\nname = \"a\"\nrate = \"10/s\"\n", []string{"line 3"}},
 		{"declared twice", "[[queue]]\nname = \"a\"\n[[queue]]\nname = \"a\"\n", []string{"quorate.toml:4", "quorate.toml:2", "once"}},

@@ -38,7 +38,7 @@ var tooMuch = map[string][]string{
 	"dead-letter-retention": {"999ms", "87840h1ms"}, "dedup-window": {"999ms", "8784h1ms"}, "result-ttl": {"999ms", "8784h1ms"},
 	"max-dead": {"10000001"}, "dedup-max-keys": {"10000001"}, "max-results-bytes": {"1099511627777"}, "max-depth": {"100000001"},
 	"max-bytes": {"1099511627777"}, "max-in-flight": {"10000001"}, "priority": {"10"}, "jitter": {"24h1ms"}, "max-wait": {"8784h1ms"},
-	"concurrency": {"0", "1001"}, "burst": {"1000001"}, "rate": {"1000001"},
+	"concurrency": {"0", "1001"}, "push-concurrency": {"257"}, "push-timeout": {"99ms", "10m1ms"}, "burst": {"1000001"}, "rate": {"1000001"},
 }
 
 // TestFlagsOutOfRange tries every flag for a number or a duration of every command: something else, a negative number, more than
@@ -58,7 +58,7 @@ func TestFlagsOutOfRange(t *testing.T) {
 		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			typ := f.Value.Type()
-			if f.Name == "help" || slices.Contains([]string{"string", "stringArray", "bool"}, typ) || f.Hidden {
+			if f.Name == "help" || slices.Contains([]string{"string", "stringArray", "stringSlice", "bool"}, typ) || f.Hidden {
 				return
 			}
 			line, ok := goodLines[path]

@@ -145,11 +145,12 @@ func readBounded(file string, most int64) ([]byte, error) {
 // producer puts webhooks into queues through the SDK, from within the node that got them: the SDK finds the leader, here or elsewhere,
 // follows it, and tries again under one request number what has no answer. It takes what client.Open needs from run.
 type producer struct {
+	name  string        // of the client, before its version
 	ready chan struct{} // closed when cl is there
 	cl    *client.Client
 }
 
-func newProducer() *producer { return &producer{ready: make(chan struct{})} }
+func newProducer(name string) *producer { return &producer{name: name, ready: make(chan struct{})} }
 
 // openWithin bounds one try to find the cluster.
 const openWithin = 10 * time.Second
@@ -157,14 +158,14 @@ const openWithin = 10 * time.Second
 // run connects, trying until ctx ends.
 func (p *producer) run(ctx context.Context, log *slog.Logger, addr string) {
 	for ctx.Err() == nil {
-		cl, err := client.Open(ctx, client.Options{Addrs: []string{addr}, Name: "quorate-hook/" + version, Timeout: openWithin, FailWhenFull: true})
+		cl, err := client.Open(ctx, client.Options{Addrs: []string{addr}, Name: p.name + "/" + version, Timeout: openWithin, FailWhenFull: true})
 		if err == nil {
 			p.cl = cl
 			close(p.ready)
 			return
 		}
 		if ctx.Err() == nil {
-			log.Warn("hooks wait for a leader", "err", err)
+			log.Warn(p.name+" waits for a leader", "err", err)
 		}
 	}
 }
@@ -245,7 +246,7 @@ func newHooked(hooks []hook.Hook, secrets map[string][][]byte, maxMessageBytes i
 	if len(hooks) == 0 {
 		return nil, nil
 	}
-	p := newProducer()
+	p := newProducer("quorate-hook")
 	door, err := hook.New(hook.Config{Hooks: hooks, Secrets: secrets, Producer: p, Registry: reg, Logger: log, MaxMessageBytes: maxMessageBytes})
 	if err != nil {
 		return nil, err

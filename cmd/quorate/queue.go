@@ -45,6 +45,7 @@ type queueFlags struct {
 	rate                                         thousandths
 	burst                                        int64
 	keys                                         keyFlags
+	push                                         pushFlags
 }
 
 func (f *queueFlags) bind(cmd *cobra.Command) {
@@ -67,6 +68,7 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Var(&f.rate, "rate", "deliveries a second, 0.001 to 1000000, such as 2.5 or 100; 0 for no limit")
 	fl.Int64Var(&f.burst, "burst", 0, "deliveries at once that --rate allows; 0 for one second's worth, at least 1")
 	f.keys.bind(fl)
+	f.push.bind(fl)
 	fl.Var(&f.maxAge, "max-age", "how long messages that come without --ttl live; 0 for no end")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
 }
@@ -160,6 +162,9 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	if err := f.keys.options(given, &o); err != nil {
 		return o, err
 	}
+	if err := f.push.options(given, &o); err != nil {
+		return o, err
+	}
 	if given("max-age") {
 		o.MaxAge = f.maxAge.duration()
 	}
@@ -249,6 +254,8 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"rate": o.Rate, "burst": o.Burst, "max_in_flight_per_key": o.MaxInFlightPerKey, "rate_per_key": o.RatePerKey,
 		"burst_per_key": o.BurstPerKey, "fair_by": o.FairBy, "fair_weights": weightsJSON(o.FairWeights),
 		"overflow": o.Overflow, "delivery": o.Delivery,
+		"push_url": o.PushURL, "push_concurrency": o.PushConcurrency, "push_timeout_ms": o.PushTimeout.Milliseconds(), "push_secrets": list(o.PushSecrets),
+		"push_permanent": list(o.PushPermanent), "push_headers": list(o.PushHeaders),
 	}
 }
 
@@ -257,7 +264,7 @@ func statsJSON(q client.QueueInfo) map[string]any {
 		"pending": q.Pending, "blocked": q.Blocked, "parked": q.Parked, "key_debts": q.KeyDebts, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
-		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "tombstones": q.Tombstones, "counters": q.Totals, "moved": q.Moved,
+		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "tombstones": q.Tombstones, "counters": q.Totals, "moved": q.Moved, "push": q.Push,
 		"messages_per_minute": q.PerMinute, "status": q.Status, "why": whyJSON(q.Why), "consumers": q.Consumers, "idle_consumers": q.Idle,
 	}
 }
@@ -348,7 +355,9 @@ func newQueueShow(c *cli) *cobra.Command {
 				"max-in-flight", limit(o.MaxInFlight), "max-age", lifetime(o.MaxAge), "paused", fmt.Sprint(o.Paused),
 				"rate", rateText(o.Rate), "burst", count(o.Burst),
 				"max-in-flight-per-key", limit(o.MaxInFlightPerKey), "rate-per-key", rateText(o.RatePerKey), "burst-per-key", count(o.BurstPerKey),
-				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights)}, whyRows(&q)...)...)
+				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights),
+				"push-url", o.PushURL, "push-concurrency", defaulted(o.PushConcurrency), "push-timeout", defaulted(o.PushTimeout), "push-secrets", strings.Join(o.PushSecrets, ","),
+				"push-permanent", statusesText(o.PushPermanent), "push-headers", strings.Join(o.PushHeaders, ","), "push", q.Push}, whyRows(&q)...)...)
 		}),
 	}
 }
@@ -411,6 +420,9 @@ func (c *cli) printStats(q client.QueueInfo, line bool) error {
 		"retrying", fmt.Sprint(q.Retrying), "dead", fmt.Sprint(q.Dead), "moved here", count(q.Moved), "bytes", fmt.Sprint(q.Bytes), "oldest", q.OldestAge.String(),
 		"results", fmt.Sprint(q.Results), "result bytes", fmt.Sprint(q.ResultBytes), "dedup keys", fmt.Sprint(q.DedupKeys),
 		"tombstones", count(q.Tombstones), "average processing", q.AvgProcessing.String())
+	if q.Push != "" {
+		pairs = append(pairs, "push", q.Push)
+	}
 	names := make([]string, 0, len(q.Totals))
 	for k := range q.Totals {
 		names = append(names, k)

@@ -63,9 +63,13 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 		if err != nil {
 			return usagef("%v", err)
 		}
+		pushed, err := cfg.push(os.LookupEnv)
+		if err != nil {
+			return usagef("%v", err)
+		}
 		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
 			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), origins: cfg.Client.CORSOrigins,
-			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets,
+			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets, push: pushed,
 			traces: cfg.Trace.Endpoint, access: cfg.Log.Access, slowOver: time.Duration(cfg.Log.SlowMillis) * time.Millisecond,
 		}))
 	}
@@ -106,7 +110,7 @@ func newDev(c *cli) *cobra.Command {
 			return usagef("%v", err)
 		}
 		fmt.Fprintf(c.stderr, "quorate %s, one node in memory: what it holds is gone when it ends. Clients: %s\n", version, addr)
-		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20, MemoryBytes: memoryLimit(0)}, doorways{addr: addr, maxConnections: 1000, declared: &declarations{}}))
+		return failed(serve(cmd.Context(), log, cluster.Config{NodeID: "dev", BootstrapExpect: 1, MaxMessageBytes: 1 << 20, MemoryBytes: memoryLimit(0)}, doorways{addr: addr, maxConnections: 1000, declared: &declarations{}, push: pushing{allow: loopback}}))
 	}
 	return cmd
 }
@@ -128,6 +132,7 @@ type doorways struct {
 	declared       *declarations
 	hooks          []hook.Hook
 	secrets        map[string][][]byte
+	push           pushing
 	traces         string        // where spans go; "": nowhere, and there are none
 	access         bool          // log what comes through them
 	slowOver       time.Duration // and operations that take longer; 0: none
@@ -182,12 +187,16 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	if err != nil {
 		return err
 	}
+	pusher, err := newPushed(node, d.push, cfg, l.Addr().String())
+	if err != nil {
+		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
 	var access *slog.Logger
 	if d.access {
 		access = log.With("component", "access")
 	}
 	doors, err := transport.New(transport.Config{AccessLog: access, SlowOver: d.slowOver, Spans: recorder, Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
-		Hooks: hooks.handler(), MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
+		Hooks: hooks.handler(), PushState: pusher.State, MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
@@ -205,6 +214,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 		d.declared.keep(kctx, log, l.Addr().String(), func() bool { return node.Group(0).Status().Leader })
 	}()
 	hooks.start(kctx, log, l.Addr().String())
+	pusher.start(kctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -213,6 +223,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	unkeep()
 	<-kept
 	<-bounded
+	pusher.stop(context.WithoutCancel(ctx)) // while there is still a leader to give its messages back to
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
 	hooks.drain()
