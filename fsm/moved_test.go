@@ -51,6 +51,24 @@ func (r *rig) gone(queue, task string) {
 	}
 }
 
+// What comes to a queue's dead letters is counted, whether it died there or was moved there, and whatever becomes of it then.
+func TestQueueDeaths(t *testing.T) {
+	r := deadRig(t)
+	count := func(q, d int64) {
+		t.Helper()
+		must(t, "came to q", r.s.QueueDeaths(numQ), q)
+		must(t, "came to d", r.s.QueueDeaths(numD), d)
+	}
+	count(0, 0)
+	r.bury(Message{})
+	count(1, 1)
+	r.ok(&Nack{Token: r.leaseOf("d"), Permanent: true})
+	count(1, 2)
+	r.ok(&DeadPurge{Queue: []byte("d")})
+	count(1, 2)
+	must(t, "came to none", r.s.QueueDeaths(99), 0)
+}
+
 func TestMovedHoldsEverything(t *testing.T) {
 	r := deadRig(t)
 	m := Message{

@@ -193,6 +193,16 @@ func (s *State) Stats(n uint32) QueueStats {
 	}
 }
 
+// QueueDeaths is how many messages have ever come to a queue's dead letters, by dying in it or by being moved to it; 0 where there is no queue.
+func (s *State) QueueDeaths(n uint32) int64 {
+	q := s.byNumber(n)
+	if q == nil {
+		return 0
+	}
+	t := s.tallies.Get(q.slot)
+	return t.died + t.movedIn
+}
+
 // firstReady calls look for the messages of a queue that are first in what serves it.
 func (s *State) firstReady(q *queue, look func(slot int32)) {
 	for p := range q.ready {

@@ -100,6 +100,7 @@ func (g *Group) apply(l *raft.Log, began time.Duration) {
 	g.tellCancelled()
 	g.wakeTasks()
 	g.wakeResults()
+	g.wakeDeaths()
 	if g.fx.KV {
 		g.watchers.wake(nil)
 	}

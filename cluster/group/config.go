@@ -84,7 +84,7 @@ type Limits struct {
 	Subscriptions   int           // of all sessions; default 100,000
 	Pulls           int           // leases that wait for a message; default 20,000
 	TaskWaiters     int           // and as many that watch the KV; default 20,000
-	ResultWaiters   int           // calls that wait for a queue's next result; default 5,000
+	ResultWaiters   int           // calls that wait for a queue's next result, and as many that wait for its next dead letter; default 5,000
 	Readers         int           // reads that wait for the leader check; default 20,000
 	CacheBytes      int64         // of the log cache; default 32 MiB
 	SnapshotBytes   int64         // of log between two snapshots; default 128 MiB

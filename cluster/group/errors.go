@@ -66,6 +66,8 @@ var (
 	errReadLate   = &Error{Code: CodeTimeout, Message: "the deadline passed before leadership was confirmed"}
 	errResultLate = &Error{Code: CodeTimeout, Message: "no result was recorded within the time given"}
 	errWaitLate   = &Error{Code: CodeTimeout, Message: "the task has not ended within the time given"}
+	errMourners   = &Error{Code: CodeOverloaded, Message: "too many calls wait for dead letters", RetryAfter: retryOverload}
+	errDeathLate  = &Error{Code: CodeTimeout, Message: "nothing has died within the time given"}
 	errWatchers   = &Error{Code: CodeOverloaded, Message: "too many calls wait for the KV to change", RetryAfter: retryOverload}
 	errWatchLate  = &Error{Code: CodeTimeout, Message: "the KV has not changed within the time given"}
 )

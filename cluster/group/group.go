@@ -38,6 +38,7 @@ type Group struct {
 	dispatch     dispatcher    //
 	flights      flights       //
 	recorded     recorded      // guarded by mu
+	deaths       deaths        //
 	tasks        tasks         //
 	watchers     watchers      //
 	serving      bool          // leader, past the barrier: all entries of earlier terms are applied
@@ -137,6 +138,7 @@ func New(cfg Config) (*Group, error) {
 	g.dispatch.reset()
 	g.tasks.reset()
 	g.recorded.reset()
+	g.deaths.reset()
 	g.watchers.reset()
 	g.reads.init()
 	g.digests.init()

@@ -138,6 +138,7 @@ func (g *Group) lose(why *Error, reason string) {
 	g.pullNext = 0
 	g.tasks.failAll(why)
 	g.recorded.failAll(why)
+	g.deaths.failAll(why)
 	g.watchers.wake(why)
 	g.dispatch.reset()
 	g.mu.Unlock()
