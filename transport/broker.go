@@ -31,6 +31,7 @@ type Group interface {
 	Attach(session fsm.ID, c group.Conn) (Session, *group.Error)
 	WaitTask(ctx context.Context, queue string, task []byte) *group.Error
 	WaitResult(ctx context.Context, queue string, after uint64) *group.Error
+	WaitDead(ctx context.Context, queue string, known int64) (int64, *group.Error)
 	WaitKV(ctx context.Context, after uint64) *group.Error
 	Verify(ctx context.Context) (uint64, []group.NodeDigest, group.Stamp, *group.Error)
 }

@@ -31,6 +31,7 @@ type Config struct {
 	MaxMessageBytes int64 // of one body; default 1 MiB, at most 16 MiB
 	MaxConnections  int   // WebSocket connections at once; default 10,000
 	MaxRequests     int   // of the HTTP API at once, each on a connection of its own; default 4,096
+	MaxStreams      int   // of Server-Sent Events at once, beside those; default 10,000
 	NoAutoCreate    bool  // refuse an enqueue to a queue that does not exist (default: make it with default options)
 
 	Origins []string // scheme://host[:port] of pages that may use the HTTP API from another origin; default none
@@ -42,9 +43,11 @@ type Config struct {
 	MessageTimeout time.Duration // from the first to the last byte of one WebSocket message; default 60 s
 	CallTimeout    time.Duration // of one request beyond its own wait; default 10 s
 	FlushTimeout   time.Duration // how long Stop lets answers out; default 3 s
+	StreamPing     time.Duration // between pings of a stream of events; default 15 s
 	Linger         time.Duration // how long a closed peer may take to read its close frame; default 1 s
 
 	OutBytes      int // bytes a connection may owe its peer, half of it deliveries, half answers, each passed by one frame or batch at most, and as much again in the writer's hand; default 16 MiB or four frames, whichever is more
+	StreamBytes   int // of deliveries that all streams of events together may not have written yet, and as much again for those who have written all of theirs; default 64 MiB or four frames, whichever is more
 	MaxUnderWay   int // unanswered requests a connection may have; default 32,768
 	MaxSlow       int // of them, waits and reads at once; default 1,024
 	MetricQueues  int // queues with series of their own in /metrics, the first by name; default 1,000
@@ -96,6 +99,7 @@ func (c Config) withDefaults() (Config, error) {
 		{&c.CallTimeout, 10 * time.Second, "CallTimeout"},
 		{&c.FlushTimeout, 3 * time.Second, "FlushTimeout"},
 		{&c.Linger, time.Second, "Linger"},
+		{&c.StreamPing, 15 * time.Second, "StreamPing"},
 	} {
 		if *d.p == 0 {
 			*d.p = d.def
@@ -115,7 +119,9 @@ func (c Config) withDefaults() (Config, error) {
 	}{
 		{&c.MaxConnections, 10000, "MaxConnections"},
 		{&c.MaxRequests, 4096, "MaxRequests"},
+		{&c.MaxStreams, 10000, "MaxStreams"},
 		{&c.OutBytes, max(16<<20, 4*frame), "OutBytes"},
+		{&c.StreamBytes, max(64<<20, 4*frame), "StreamBytes"},
 		{&c.MaxUnderWay, 32768, "MaxUnderWay"},
 		{&c.MaxSlow, 1024, "MaxSlow"},
 		{&c.MetricQueues, 1000, "MetricQueues"},

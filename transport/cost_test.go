@@ -96,7 +96,7 @@ func TestSlowHead(t *testing.T) {
 // TCP connections that never become WebSockets are bounded apart from those that do.
 func TestTooManyPlainConnections(t *testing.T) {
 	const most = httpReserve + 8
-	s, addr := doors(t, Config{MaxRequests: 8})
+	s, addr := doors(t, Config{MaxRequests: 4, MaxStreams: 4})
 	p := connect(t, addr)
 	var open []net.Conn
 	for range most + 20 {
@@ -126,7 +126,7 @@ func TestTooManyPlainConnections(t *testing.T) {
 // A node with hooks takes in more connections, and answers below /hook/ alone with what it was given.
 func TestHooksAreMounted(t *testing.T) {
 	hooks := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { plainText(w, http.StatusTeapot, r.URL.Path) })
-	s, addr := doors(t, Config{Hooks: hooks, MaxRequests: 8})
+	s, addr := doors(t, Config{Hooks: hooks, MaxRequests: 4, MaxStreams: 4})
 	for path, want := range map[string]int{"/hook/a": http.StatusTeapot, "/hook/a/b": http.StatusTeapot, "/hooks": http.StatusNotFound, "/healthz": http.StatusOK} {
 		if code, body, _ := get(t, "http://"+addr+path); code != want {
 			t.Errorf("%s: %d %s", path, code, body)
@@ -135,7 +135,7 @@ func TestHooksAreMounted(t *testing.T) {
 	if n := s.plainBound(); n != httpReserve+8+hookReserve {
 		t.Errorf("%d connections", n)
 	}
-	if s, addr := doors(t, Config{MaxRequests: 8}); s.plainBound() != httpReserve+8 {
+	if s, addr := doors(t, Config{MaxRequests: 4, MaxStreams: 4}); s.plainBound() != httpReserve+8 {
 		t.Errorf("%d connections without hooks", s.plainBound())
 	} else if code, _, _ := get(t, "http://"+addr+"/hook/a"); code != http.StatusNotFound {
 		t.Errorf("/hook/a without hooks: %d", code)

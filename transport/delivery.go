@@ -70,7 +70,7 @@ func (c *conn) hand(st *fsm.State, l fsm.Leased, now time.Time) {
 	if c.srv.cfg.Spans != nil {
 		c.traceDelivery(now)
 	}
-	if l.Once { // no answer is owed
+	if l.Once || c.visit != nil { // no answer is owed, or it comes on another connection
 		return
 	}
 	if c.handed == nil {
@@ -101,8 +101,7 @@ func (c *conn) Deliver(sub uint32, st *fsm.State, leases []fsm.Leased) bool {
 	if c.closing {
 		return false
 	}
-	if c.lent+c.lentOut > c.maxDeliver && !leases[0].Once { // what is delivered at most once cannot be taken back
-
+	if (c.lent+c.lentOut > c.maxDeliver || c.pool.full(c.lent+c.lentOut)) && !leases[0].Once { // what is delivered at most once cannot be taken back
 		c.srv.metrics.slowConsumers.WithLabelValues("declined").Inc()
 		return false
 	}
@@ -127,10 +126,10 @@ func (c *conn) Deliver(sub uint32, st *fsm.State, leases []fsm.Leased) bool {
 
 // Room reports whether a connection that has declined a delivery would take one again: when half of what it may be lent has
 // been written.
-func (c *conn) Room() bool {
+func (c *conn) Room(uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.closing || c.lent+c.lentOut <= c.maxDeliver/2
+	return c.closing || c.lent+c.lentOut <= c.maxDeliver/2 && !c.pool.full(c.lent+c.lentOut)
 }
 
 // LeaseGone tells the client which leases of a subscription ended without its doing.

@@ -40,13 +40,30 @@
 //	                                 ▲                      │ outbox
 //	                                 └──────── frames ──────┘
 //
+// # Streams
+//
+// A stream of messages (Server-Sent Events) is a subscription of such a session and a visit that stays: the group deals and delivers to it
+// as to a WebSocket's, into its outbox, from which the request's own goroutine takes what it writes.
+//
+//	group ──Deliver(number)──▶ houseConn ──▶ outbox of the stream ──Take──▶ httpapi ──event──▶ socket
+//
+// A session has a thousand subscriptions at most, so streams live in as many houses as they need; a number in a house is never used again.
+// Sessions with streams in them are kept from resting too long. Nothing that a stream was given is ever called started: whatever ends it, the
+// group gives back what has not been answered, to its old place, free, as it does for a worker that has gone with a full buffer. At most once
+// is called finished when it has been written.
+//
+// When leadership is lost the streams are told and end; what they had out stays out, and its tokens are good with the next leader until the
+// leases end. When the node stops, Drain ends the subscriptions and waits until what they had out has been given back in the log, since the next
+// leader would not do it.
+//
 // # Bounds
 //
-// Connections; HTTP requests, each on a connection of its own (httpapi's page has what bounds them further); TCP connections that are not yet either; bytes and time of an HTTP head; time until hello; bytes and
+// Connections; streams, each's deliveries that are not written (256 KiB and a batch) and those of all (StreamBytes, twice that for streams that have
+// written theirs); HTTP requests, each on a connection of its own (httpapi's page has what bounds them further); TCP connections that are not yet either; bytes and time of an HTTP head; time until hello; bytes and
 // time of a WebSocket message; requests without an answer; slow requests; copies of the
 // state that are being made at once; bytes owed to the peer; time of a write; time
 // without a sign of life; records looked at and time of holding the state in a listing; queues with metrics; and the time
-// that a stop may take. A read buffer grows with what has arrived, never with what a length promises.
+// that a stop may take. A stream whose peer acknowledges nothing for PongTimeout is ended by the kernel, on Linux. A read buffer grows with what has arrived, never with what a length promises.
 //
 // # A peer that does not read
 //
@@ -74,7 +91,7 @@
 // # Stopping
 //
 // Drain, then the node's own stop, then Stop: readiness goes off and new connections, sessions and HTTP requests are refused; polls that wait
-// are answered with what there is; every client is told to move; the node hands its leadership away and completes what is under way; what is owed is written, for up to
+// are answered with what there is; streams end, and give back what they had; every client is told to move; the node hands its leadership away and completes what is under way; what is owed is written, for up to
 // FlushTimeout; every socket is closed with 1001; the HTTP server ends last. A closed socket lingers for a second, so that
 // the peer can read its close frame before a reset overtakes it.
 //
@@ -112,6 +129,10 @@
 // 2026-11: The WebSocket does not forward. A request that needs the leader is refused with the leader's address; the SDK goes there. A
 // forwarding follower would cost every operation a second trip and add hops that must be bounded. HTTP forwards, once: its callers know
 // one address.
+//
+// 2026-11: What a stream has sent and was not answered goes back free, and not at the cost of an attempt: closing a stream is how such a
+// client pauses, moves and is redeployed, and a message that makes its readers die ends all the same, since after sixteen free returns in a row
+// each costs one. Rejected: a session for each stream, which is an entry in the log for every one that is opened.
 //
 // 2026-11: A request by HTTP is encoded into frames and its answer decoded, about two microseconds beside the thirty and more that HTTP costs. Rejected: a second
 // path from JSON to the log, which would have to be kept in step with the first in every check, word and bound; and one session for each caller,

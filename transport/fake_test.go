@@ -121,6 +121,11 @@ func (g *fakeGroup) WaitResult(ctx context.Context, _ string, _ uint64) *group.E
 	return &group.Error{Code: "timeout", Message: "nothing is recorded here"}
 }
 
+func (g *fakeGroup) WaitDead(ctx context.Context, _ string, known int64) (int64, *group.Error) {
+	<-ctx.Done()
+	return known, &group.Error{Code: "timeout", Message: "nothing dies here"}
+}
+
 func (g *fakeGroup) WaitKV(ctx context.Context, _ uint64) *group.Error {
 	<-ctx.Done()
 	return &group.Error{Code: "timeout", Message: "nothing changes here"}

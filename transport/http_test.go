@@ -369,6 +369,16 @@ func TestEveryRoute(t *testing.T) {
 		}
 	})
 
+	t.Run("streams", func(t *testing.T) {
+		b.t = t
+		for _, path := range []string{"/v1/queues/q/listen?prefetch=1", "/queue/listen?queue=q", "/v1/results/stream?queue=q&kind=k", "/v1/queues/q/dlq/stream?reason=expired"} {
+			l := listen(t, n.addr, path, nil)
+			b.conforms("GET", path, "", nil, said{status: l.status, header: l.header})
+			l.close()
+		}
+		letGo(t, n)
+	})
+
 	t.Run("one queue", func(t *testing.T) {
 		b.t = t
 		oneQueue(t, b)

@@ -28,6 +28,7 @@ const (
 	metricRequests      = "quorate_http_requests_total"
 	metricRequestTime   = "quorate_http_request_seconds"
 	metricUnderWay      = "quorate_http_requests_under_way"
+	metricStreams       = "quorate_http_streams"
 )
 
 type metrics struct {
@@ -105,15 +106,20 @@ func (m *metrics) sent(n, frames int) {
 
 func (m *metrics) fault(f *wire.Fault) { m.faults.WithLabelValues(string(f.Code)).Inc() }
 
-// watch shows how many requests the HTTP API is answering.
+// watch shows how many requests the HTTP API is answering, and how many streams are open.
 func (m *metrics) watch(a *httpapi.API) error {
-	g := prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricUnderWay, Help: "Requests of the HTTP API being answered, those that wait included."},
-		func() float64 { return float64(a.UnderWay()) })
-	if err := m.reg.Register(g); err != nil {
-		m.unregister()
-		return fmt.Errorf("transport: register metrics: %w", err)
+	for _, g := range []prometheus.Collector{
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricUnderWay, Help: "Requests of the HTTP API being answered, those that wait included and streams not."},
+			func() float64 { return float64(a.UnderWay()) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: metricStreams, Help: "Streams of Server-Sent Events open now, those sent on to the leader included."},
+			func() float64 { return float64(a.Streams()) }),
+	} {
+		if err := m.reg.Register(g); err != nil {
+			m.unregister()
+			return fmt.Errorf("transport: register metrics: %w", err)
+		}
+		m.all = append(m.all, g)
 	}
-	m.all = append(m.all, g)
 	return nil
 }
 

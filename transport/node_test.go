@@ -57,6 +57,20 @@ func (s *station) Remove(_ context.Context, node string) error {
 // stations starts n of them and gives the leader first.
 func stations(t testing.TB, n int, cfg Config) []*station {
 	t.Helper()
+	return stationsWith(t, n, cfg, nil)
+}
+
+// calm starts stations that keep their leader on a busy machine too, for tests of what stays open as long as he leads.
+func calm(t testing.TB, n int, cfg Config) []*station {
+	t.Helper()
+	return stationsWith(t, n, cfg, func(c *raft.Config) {
+		c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = 1500*time.Millisecond, 1500*time.Millisecond, 1500*time.Millisecond
+	})
+}
+
+// stationsWith starts stations with settings of raft's.
+func stationsWith(t testing.TB, n int, cfg Config, settings func(*raft.Config)) []*station {
+	t.Helper()
 	all := make([]*station, n)
 	listeners := make([]net.Listener, n)
 	var servers []raft.Server
@@ -76,8 +90,8 @@ func stations(t testing.TB, n int, cfg Config) []*station {
 		stable := raft.NewInmemStore()
 		g, err := group.New(group.Config{
 			LocalID: s.id, Clock: realClock{}, Logs: stable, Stable: stable, Snapshots: raft.NewInmemSnapshotStore(), Transport: s.trans,
-			MaxMessageBytes: cfg.MaxMessageBytes,
-			Fatal:           func(err error) { t.Errorf("%s: fatal: %v", s.id, err) },
+			MaxMessageBytes: cfg.MaxMessageBytes, Raft: settings,
+			Fatal: func(err error) { t.Errorf("%s: fatal: %v", s.id, err) },
 			ClientAddr: func(id raft.ServerID) string {
 				for _, o := range all {
 					if o.id == id {

@@ -41,6 +41,7 @@ type outbox struct {
 	bytesOut int64 // of WebSocket messages; the writer's
 
 	maxFrame, maxAnswers, maxDeliver, maxTags int
+	pool                                      *pool // that deliveries count in together with those of others; nil: none
 
 	delivery
 }
@@ -102,6 +103,7 @@ func (c *conn) appendFrame(t wire.Type, tag uint64, body any) bool {
 	if owed := start - c.lent; owed > c.maxAnswers {
 		c.srv.metrics.slowConsumers.WithLabelValues("closed").Inc()
 		c.log.Warn("client reads too slowly, connection closed", "bytes", owed)
+		c.pool.add(-c.lent)
 		c.out, c.cuts, c.msgStart, c.frames, c.lent = nil, c.cuts[:0], 0, 0, 0
 		c.closeWith(CloseSlowConsumer, "the answers owed passed the bound: read faster, or ask for less at once")
 		c.signal()
@@ -115,6 +117,7 @@ func (c *conn) appendFrame(t wire.Type, tag uint64, body any) bool {
 	c.frames++
 	if t == wire.TypeDelivery {
 		c.lent += len(c.out) - start
+		c.pool.add(len(c.out) - start)
 	}
 	return true
 }

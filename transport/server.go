@@ -27,7 +27,8 @@ type Server struct {
 	maxFrame int
 
 	api        *httpapi.API
-	house      *house
+	houses     *houses
+	streamed   pool // deliveries to streams that are not written yet
 	pace       pace
 	slow       *slowLog       // nil: nobody asked for one
 	loops      sync.WaitGroup // goroutines that Serve has started
@@ -78,7 +79,7 @@ func New(cfg Config) (*Server, error) {
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/openapi.json describes the API; /v1/ws, /healthz, /readyz and /metrics are beside it\n")
 	})
-	s.house = newHouse(s)
+	s.houses, s.streamed.most = newHouses(s), int64(cfg.StreamBytes)
 	s.pace.srv = s
 	if cfg.SlowOver > 0 {
 		s.slow = newSlowLog(cfg.SlowOver, s.log)
@@ -87,6 +88,8 @@ func New(cfg Config) (*Server, error) {
 		Node: visitors{s}, Label: cfg.Broker.Label(), Version: cfg.Version, Logger: s.log, MaxMessageBytes: cfg.MaxMessageBytes,
 		Origins: cfg.Origins, CheckHost: RefuseOffLoopback, MaxRequests: cfg.MaxRequests, BodyTimeout: cfg.MessageTimeout,
 		WriteTimeout: cfg.MessageTimeout, CallTimeout: cfg.CallTimeout, Observe: s.metrics.requested,
+		MaxStreams: cfg.MaxStreams, EventTimeout: cfg.WriteTimeout, PingEvery: cfg.StreamPing, Streams: s.streams,
+		Stalled: s.metrics.slowConsumers.WithLabelValues("stalled").Inc,
 	})
 	if err != nil {
 		s.cancel()
@@ -112,6 +115,7 @@ func New(cfg Config) (*Server, error) {
 		MaxHeaderBytes:    cfg.MaxHTTPHeader,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		ConnState:         s.connState,
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, tcpKey{}, c) },
 	}
 	return s, nil
 }
@@ -119,10 +123,15 @@ func New(cfg Config) (*Server, error) {
 // Serve answers on l until Stop. It owns l. The error is nil after Stop.
 func (s *Server) Serve(l net.Listener) error {
 	s.log.Info("serving clients", "addr", l.Addr().String())
-	s.loops.Go(func() { s.pace.keep(s.ctx) })
-	if s.slow != nil {
-		s.loops.Go(func() { s.slow.keep(s.ctx.Done()) })
+	s.mu.Lock()
+	if !s.closed { // else Stop came first, and waits for nobody any more
+		s.loops.Go(func() { s.pace.keep(s.ctx) })
+		if s.slow != nil {
+			s.loops.Go(func() { s.slow.keep(s.ctx.Done()) })
+		}
+		s.loops.Go(func() { s.houses.keep(s.ctx) })
 	}
+	s.mu.Unlock()
 	if err := s.http.Serve(l); err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve clients on %s: %w", l.Addr(), err)
 	}
@@ -136,7 +145,7 @@ const turnAwayTime = 100 * time.Millisecond
 
 // plainBound is how many TCP connections that are no WebSockets there may be.
 func (s *Server) plainBound() int64 {
-	n := int64(s.cfg.MaxRequests + httpReserve)
+	n := int64(s.cfg.MaxRequests + s.cfg.MaxStreams + httpReserve)
 	if s.cfg.Hooks != nil {
 		n += hookReserve
 	}
@@ -159,18 +168,22 @@ func (s *Server) connState(c net.Conn, state http.ConnState) {
 }
 
 // Drain is the first half of stopping, before the node hands its leadership away: /readyz says no, new connections and
-// sessions are refused, and every client is told to move. Connections go on being served until Stop. Twice is fine.
+// sessions are refused, every client is told to move, and streams of events end. It waits up to FlushTimeout until what those had out has been given
+// back. Connections go on being served until Stop. Twice is fine.
 func (s *Server) Drain() {
 	if s.draining.Swap(true) {
 		return
 	}
 	s.log.Info("draining clients")
-	s.api.Drain()
 	leader := s.otherLeader()
 	for _, c := range s.all() {
 		c.redirect(leader, group.RedirectStopping)
 		c.Flush()
 	}
+	ctx, cancel := context.WithTimeout(s.ctx, s.cfg.FlushTimeout)
+	defer cancel()
+	s.houses.drain(ctx) // before its streams end, each of which would give back by itself, in an entry that nobody waits for
+	s.api.Drain()
 }
 
 // otherLeader is the leader's client address when that is another node, else empty.
@@ -230,7 +243,7 @@ func (s *Server) Stop(ctx context.Context) error {
 			err = fmt.Errorf("stop doors: plain HTTP cut: %w", herr)
 		}
 	}
-	s.house.close()
+	s.houses.close()
 	s.api.Close()
 	s.metrics.unregister()
 	return err

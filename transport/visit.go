@@ -84,7 +84,7 @@ func (v visitors) Do(ctx, gone context.Context, reqs ...httpapi.Request) []httpa
 func (v visitors) seat(ctx context.Context, c *conn, reqs []httpapi.Request) *wire.Fault {
 	for _, r := range reqs {
 		if r.Type == wire.TypeLease {
-			a, f := v.house.session(ctx)
+			a, f := v.houses.first().session(ctx)
 			if f != nil {
 				return f
 			}
@@ -113,37 +113,43 @@ func (c *conn) collect(answers []httpapi.Answer) (n int, closed bool) {
 	c.out, c.cuts, c.msgStart, c.frames, c.lent = nil, c.cuts[:0], 0, 0, 0
 	closed = c.closing
 	c.mu.Unlock()
+	ok := c.unframe(out, func(raw wire.Raw, body any) {
+		a := httpapi.Answer{Type: raw.Type, Body: body}
+		if f, ok := body.(*wire.Fault); ok {
+			a = httpapi.Answer{Fault: f}
+		}
+		switch {
+		case raw.Tag != 0 && raw.Tag <= uint64(len(answers)):
+			answers[raw.Tag-1] = a
+			n++
+		case a.Fault != nil: // about the whole conversation
+			for i := range answers {
+				if answers[i].Fault == nil && answers[i].Body == nil {
+					answers[i] = a
+				}
+			}
+		}
+	})
+	return n, closed || !ok
+}
+
+// unframe reads what stood in the outbox of a visit, frame by frame. False: it could not.
+func (c *conn) unframe(out []byte, take func(wire.Raw, any)) bool {
 	for len(out) > 0 {
 		raw, rest, err := wire.Next(out)
 		if err != nil {
 			c.log.Error("an answer that is no frame", "err", err)
-			return n, true
+			return false
 		}
 		out = rest
 		body := wire.NewBody(raw.Type)
 		if err := raw.Decode(body); err != nil {
 			c.log.Error("an answer that cannot be read", "op", raw.Type, "err", err)
-			return n, true
+			return false
 		}
-		a := httpapi.Answer{Type: raw.Type, Body: body}
-		if f, ok := body.(*wire.Fault); ok {
-			a = httpapi.Answer{Fault: f}
-		}
-		if raw.Tag == 0 || raw.Tag > uint64(len(answers)) {
-			if a.Fault == nil { // the state's word that leadership is lost; the requests hear of it by themselves
-				continue
-			}
-			for i := range answers { // about the whole conversation
-				if answers[i].Fault == nil && answers[i].Body == nil {
-					answers[i] = a
-				}
-			}
-			continue
-		}
-		answers[raw.Tag-1] = a
-		n++
+		take(raw, body)
 	}
-	return n, closed
+	return true
 }
 
 // filled has every place hold an answer: of what has none nothing is known.
@@ -195,4 +201,15 @@ func (v visitors) LastToken(ctx context.Context, id string) (string, *wire.Fault
 		return "", wire.NewFault(wire.CodeFailedPrecondition, "message %s has never been leased", id)
 	}
 	return token.String(), nil
+}
+
+// WaitDead waits until more or fewer messages than known have come to a queue's dead letters, or wait is over.
+func (v visitors) WaitDead(ctx context.Context, queue string, known int64, wait time.Duration) (int64, *wire.Fault) {
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	now, err := v.group("").WaitDead(waiting, queue, known)
+	if err != nil && waiting.Err() == nil {
+		return known, sureFault(faultOf(err))
+	}
+	return now, nil
 }

@@ -171,9 +171,9 @@ func (d *dispatcher) block(s *subscription, now time.Duration) {
 	}
 }
 
-// roomy is a Conn that says whether it has room again. It is asked before it is offered more, since an offer that is declined
+// roomy is a Conn that says whether it has room again for a subscription. It is asked before it is offered more, since an offer that is declined
 // is a free return of every message in it, and only so many of those are free.
-type roomy interface{ Room() bool }
+type roomy interface{ Room(sub uint32) bool }
 
 // unblock lets those back in that have waited long enough.
 func (d *dispatcher) unblock(now time.Duration) {
@@ -182,7 +182,7 @@ func (d *dispatcher) unblock(now time.Duration) {
 		s := d.blocked[n]
 		d.blocked[n] = nil
 		n++
-		if c, ok := s.session.conn.(roomy); ok && !c.Room() {
+		if c, ok := s.session.conn.(roomy); ok && !c.Room(s.consumer.Sub) {
 			s.blockedUntil = now + blockedFor
 			d.blocked = append(d.blocked, s)
 			continue
@@ -501,7 +501,7 @@ func (d *dispatcher) offers(s *subscription) bool {
 	if s.reserved > 0 {
 		return false
 	}
-	if c, ok := s.session.conn.(roomy); ok && !c.Room() {
+	if c, ok := s.session.conn.(roomy); ok && !c.Room(s.consumer.Sub) {
 		d.block(s, d.packing)
 		return false
 	}

@@ -14,7 +14,7 @@ type roomyConn struct {
 	room bool
 }
 
-func (c *roomyConn) Room() bool {
+func (c *roomyConn) Room(uint32) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.room

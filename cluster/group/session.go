@@ -15,8 +15,8 @@ import (
 type Conn interface {
 	// Deliver hands over messages just leased for a subscription; st.Deliver reads them. False: there is no room, or the
 	// connection is closing; the leases are then given back, which costs no attempt. At-most-once deliveries (all of l are, or none)
-	// must not be declined for want of room: those are lost. A Conn that has a method Room() bool is asked it before it is offered
-	// more.
+	// must not be declined for want of room: those are lost. A Conn that has a method Room(sub uint32) bool is asked it before it is
+	// offered more for that subscription.
 	Deliver(sub uint32, st *fsm.State, l []fsm.Leased) (sent bool)
 	// LeaseGone names leases of a subscription (0: pulls) that ran out.
 	LeaseGone(sub uint32, tokens []fsm.Token)

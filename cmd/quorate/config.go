@@ -45,6 +45,7 @@ type Config struct {
 		MemoryBytes     int64 `toml:"memory_bytes"`
 		DiskFreeBytes   int64 `toml:"disk_free_bytes"`
 		MaxConnections  int64 `toml:"max_connections"`
+		MaxStreams      int64 `toml:"max_streams"`
 	} `toml:"limits"`
 	Log struct {
 		Access     bool  `toml:"access"`
@@ -91,6 +92,7 @@ var settings = []setting{
 	{"limits.memory_bytes", "what messages and tables may hold; at 85 % of it enqueues are refused, all else goes on; 0: 70 % of the machine's memory or its cgroup's", func(c *Config) any { return &c.Limits.MemoryBytes }, within(0, 1<<50)},
 	{"limits.disk_free_bytes", "what must be left where data_dir is: with less, enqueues are refused, all else goes on; should be above what a snapshot takes; 0: 256 MiB, or a tenth of the file system where that is less", func(c *Config) any { return &c.Limits.DiskFreeBytes }, within(0, 1<<50)},
 	{"limits.max_connections", "client connections at once", func(c *Config) any { return &c.Limits.MaxConnections }, within(1, 1_000_000)},
+	{"limits.max_streams", "streams of Server-Sent Events at once, beside those", func(c *Config) any { return &c.Limits.MaxStreams }, within(1, 1_000_000)},
 	{"log.access", "log every HTTP request, with its route and none of its path, query, headers or body, and the begin and end of every WebSocket, at level info", func(c *Config) any { return &c.Log.Access }, nil},
 	{"log.slow_ms", "log operations that take longer than this from arrival to answer, with the time of each phase, five lines a second at most; 0: none", func(c *Config) any { return &c.Log.SlowMillis }, within(0, 3_600_000)},
 	{"trace.endpoint", "URL of an OpenTelemetry collector that spans of traced messages are posted to (OTLP over HTTP, JSON), such as http://127.0.0.1:4318/v1/traces; without one there are no spans", func(c *Config) any { return &c.Trace.Endpoint }, traceEndpoint},
@@ -120,6 +122,7 @@ func defaults() Config {
 	c.Gossip.BootstrapExpect = 1
 	c.Limits.MaxMessageBytes = 1 << 20
 	c.Limits.MaxConnections = 10_000
+	c.Limits.MaxStreams = 10_000
 	return c
 }
 

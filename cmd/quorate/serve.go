@@ -68,7 +68,7 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 			return usagef("%v", err)
 		}
 		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
-			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), origins: cfg.Client.CORSOrigins,
+			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), maxStreams: int(cfg.Limits.MaxStreams), origins: cfg.Client.CORSOrigins,
 			declared: &declarations{queues: cfg.Queues, schedules: cfg.Schedules}, hooks: hooks, secrets: secrets, push: pushed,
 			traces: cfg.Trace.Endpoint, access: cfg.Log.Access, slowOver: time.Duration(cfg.Log.SlowMillis) * time.Millisecond,
 		}))
@@ -128,6 +128,7 @@ type doorways struct {
 	addr           string
 	noAutoCreate   bool
 	maxConnections int
+	maxStreams     int
 	origins        []string
 	declared       *declarations
 	hooks          []hook.Hook
@@ -196,7 +197,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 		access = log.With("component", "access")
 	}
 	doors, err := transport.New(transport.Config{AccessLog: access, SlowOver: d.slowOver, Spans: recorder, Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
-		Hooks: hooks.handler(), PushState: pusher.State, MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
+		Hooks: hooks.handler(), PushState: pusher.State, MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, MaxStreams: d.maxStreams, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}

@@ -19,6 +19,11 @@ type Node interface {
 	// Do carries out requests of one caller together and gives their answers in the same order. When ctx ends, waits end as if they had
 	// been that long; when gone ends, the caller has gone, and Do returns what there is.
 	Do(ctx, gone context.Context, reqs ...Request) []Answer
+	// Listen subscribes for one caller, whose context is ctx.
+	Listen(ctx context.Context, req *wire.Subscribe) (Feed, *wire.Fault)
+	// WaitDead waits until more or fewer messages than known have ever come to a queue's dead letters, and says how many; or until wait is over, or ctx
+	// ends, and then says known.
+	WaitDead(ctx context.Context, queue string, known int64, wait time.Duration) (int64, *wire.Fault)
 	// GiveBack returns leases whose tokens never reached the caller.
 	GiveBack(tokens ...string)
 	// LastToken is the token of a message's last lease, that of one which is done too.
@@ -48,10 +53,15 @@ type Config struct {
 	Origins         []string           // scheme://host[:port] of pages that may use the API from another origin
 	CheckHost       func(string) error // judges the host:port that a request was sent to
 
-	MaxRequests  int           // at once
-	BodyTimeout  time.Duration // from the first to the last byte of a request's body
-	WriteTimeout time.Duration // of an answer
-	CallTimeout  time.Duration // of a request beyond its own wait
+	MaxRequests  int                 // at once, streams apart
+	MaxStreams   int                 // at once
+	BodyTimeout  time.Duration       // from the first to the last byte of a request's body
+	WriteTimeout time.Duration       // of an answer
+	EventTimeout time.Duration       // of each write to a stream
+	PingEvery    time.Duration       // between pings of a stream
+	CallTimeout  time.Duration       // of a request beyond its own wait
+	Streams      func(*http.Request) // told of each request that is answered by a stream from here on; nil: nobody is
+	Stalled      func()              // told of each stream that is ended because its reader does not read; nil: nobody is
 	Observe      func(route string, status int, took time.Duration)
 }
 
@@ -67,6 +77,7 @@ type API struct {
 	bodies  budget
 	answers budget
 	under   atomic.Int64 // requests under way
+	streams atomic.Int64 // and streams
 	peers   *http.Client // to the leader
 
 	drained context.Context // ended by Drain
@@ -139,7 +150,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(later(wire.NewFault(wire.CodeOverloaded, "this node answers %d HTTP requests at once and no more: try again, or ask another", a.cfg.MaxRequests), time.Second))
 		return
 	}
-	defer a.under.Add(-1)
+	x.place = &a.under
+	defer func() { x.place.Add(-1) }()
 	if f := a.admit(x); f != nil {
 		x.refuse(f)
 		return
@@ -162,42 +174,52 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if a.drained.Err() != nil {
 		w.Header().Set("Connection", "close")
-		x.refuse(later(wire.NewFault(wire.CodeNoLeader, "this node is stopping: ask another"), time.Second))
+		x.decline(later(wire.NewFault(wire.CodeNoLeader, "this node is stopping: ask another"), time.Second))
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	defer context.AfterFunc(a.drained, cancel)()
 	x.ctx = ctx
+	if x.route.stream {
+		if f := x.takeSeat(); f != nil {
+			x.refuse(f)
+			return
+		}
+	}
 	x.carryOut()
 }
 
 // carryOut does what was asked here where that can be, else has the leader do it.
 func (x *exchange) carryOut() {
+	until := time.Now().Add(x.api.cfg.CallTimeout)
+	f := x.serve()
+	for f != nil && x.passes(f) && x.pause(until) {
+		f = x.serve()
+	}
+	if f != nil {
+		x.decline(f)
+	}
+}
+
+// serve answers, or says why nobody has.
+func (x *exchange) serve() *wire.Fault {
 	if x.route.local || x.query["stale"] == "true" {
-		x.serve()
-		return
+		return x.route.serve(x)
 	}
 	addr, here := x.api.cfg.Node.Leader()
 	if !here {
-		x.forward(addr)
-		return
+		return x.forward(addr)
 	}
 	f := x.route.serve(x)
 	if f != nil && f.Code == wire.CodeNotLeader && !f.Unknown {
-		x.forward(f.Leader) // leadership has moved meanwhile, and nothing happened here
-		return
+		return x.forward(f.Leader) // leadership has moved meanwhile, and nothing happened here
 	}
-	if f != nil {
-		x.refuse(f)
-	}
+	return f
 }
 
-func (x *exchange) serve() {
-	if f := x.route.serve(x); f != nil {
-		x.refuse(f)
-	}
-}
-
-// UnderWay is how many requests are being answered.
+// UnderWay is how many requests are being answered, without streams.
 func (a *API) UnderWay() int64 { return a.under.Load() }
+
+// Streams is how many streams are open.
+func (a *API) Streams() int64 { return a.streams.Load() }

@@ -30,9 +30,59 @@ type fakeNode struct {
 	answer func(Request) *Answer // nil, or nil from it: success
 	asked  []Request             // guarded by mu
 	back   []string              // guarded by mu: tokens given back
+
+	feed   *fakeFeed       // guarded by mu: what listeners get; nil: a new one each
+	heard  *wire.Subscribe // guarded by mu: what the last listener asked for
+	looked chan struct{}   // guarded by mu: told of each look for the leader, where there is room
 }
 
-func (n *fakeNode) Leader() (string, bool) { return n.leader, !n.away }
+func (n *fakeNode) Leader() (string, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	select {
+	case n.looked <- struct{}{}:
+	default:
+	}
+	return n.leader, !n.away
+}
+
+func (n *fakeNode) Listen(_ context.Context, req *wire.Subscribe) (Feed, *wire.Fault) {
+	if f := req.Validate(); f != nil {
+		return nil, f
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.heard = req
+	if n.feed == nil {
+		return newFeed(), nil
+	}
+	return n.feed, nil
+}
+
+func (n *fakeNode) WaitDead(ctx context.Context, _ string, known int64, wait time.Duration) (int64, *wire.Fault) {
+	if known < 0 {
+		return 0, nil
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return known, nil
+}
+
+func (n *fakeNode) listened() *wire.Subscribe {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.heard
+}
+
+func (n *fakeNode) setFeed(f *fakeFeed) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.feed = f
+}
 
 func (n *fakeNode) Do(_, _ context.Context, reqs ...Request) []Answer {
 	n.mu.Lock()
@@ -94,7 +144,7 @@ func newAPI(t testing.TB, n *fakeNode, change func(*Config)) *API {
 	t.Helper()
 	cfg := Config{
 		Node: n, Label: "n1", Logger: slog.New(slog.DiscardHandler), MaxMessageBytes: 4096, CheckHost: func(string) error { return nil },
-		MaxRequests: 10, BodyTimeout: time.Second, WriteTimeout: time.Second, CallTimeout: time.Second,
+		MaxRequests: 10, MaxStreams: 10, BodyTimeout: time.Second, WriteTimeout: time.Second, EventTimeout: time.Second, CallTimeout: time.Second, PingEvery: time.Minute,
 	}
 	if change != nil {
 		change(&cfg)

@@ -10,7 +10,7 @@
 // # Where things are
 //
 // One file a noun: the JSON that it takes and answers as Go types, their translation, and its routes. api.go is the way of a request, route.go
-// the table, exchange.go one request and its answer, problem.go errors, origin.go who may come, forward.go the way to the leader, body.go how JSON
+// the table, exchange.go one request and its answer, stream.go answers that go on as events, listen.go which there are and follow_dead.go one of them, problem.go errors, origin.go who may come, forward.go the way to the leader, body.go how JSON
 // carries bytes, openapi.go the document, onequeue.go the one-queue API.
 //
 // # The contract
@@ -39,9 +39,26 @@
 // there is, or nothing, when its time is over or the node stops. The one-queue API names messages by id: an ack ends the message's last lease,
 // whoever has it.
 //
+// # Streams
+//
+// GET …/listen, /v1/results/stream and …/dlq/stream answer with Server-Sent Events until the caller goes. Each event has one name and its data in JSON on one
+// line: message, result, dead, lease_gone, lease_cancelled, ping every 15 seconds, and end, a problem, before the node ends the stream. Whoever reads end, or
+// is cut off, connects again; a browser does so by itself, after the second that retry names.
+//
+// A listener's window is prefetch: so many messages are out to it until they are answered, by the ordinary requests, on any connection. Closing
+// the stream gives back what was not, at once and free; the id of a message's event is the message's, and has no meaning for Last-Event-ID. Results
+// and dead letters are not leased: each stream has all of them, the id of an event is its place, pings carry how far has been looked, and with
+// Last-Event-ID the stream goes on from there, through any node. Dead letters stand by the millisecond in which they died and then by id, so
+// one that dies later may stand before one of the same millisecond that has been sent: a stream remembers what it has sent of the last millisecond, and one that
+// goes on begins with that.
+//
+// A stream that cannot begin for want of a leader waits for one as long as a call may take, since a browser takes any refusal for the last word and would
+// not outlive an election; and where that is in vain, or the node stops, who accepts nothing but text/event-stream gets a stream that ends at once. A follower hands on what the leader streams, byte for byte as it comes, and gives up a leader that has been silent for
+// three pings.
+//
 // # Bounds
 //
-// Requests at once; bytes of one body, and of all that are in memory; time of a body and of writing an answer; bytes of large answers that have not
+// Streams at once, apart from requests; time of one write to a stream, after which whoever does not read is cut off. Requests at once; bytes of one body, and of all that are in memory; time of a body and of writing an answer; bytes of large answers that have not
 // been read; waits of ten minutes at most; pages of 1,000 items and 4 MiB; the offset of a listing; bulk operations of 1,000 dead letters a call. The
 // head of a request is bounded by the server.
 //

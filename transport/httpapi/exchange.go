@@ -33,6 +33,7 @@ type exchange struct {
 	id      string          // of the request, for logs and people
 	ctx     context.Context // ended when it must wait no longer
 
+	place    *atomic.Int64 // that it is counted in
 	route    *route
 	path     pathValues
 	key      []string // of a KV route

@@ -2,12 +2,13 @@ package httpapi
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/quorate/quorate/wire"
 )
@@ -36,31 +37,29 @@ func newPeers() *http.Client {
 
 // forwarded are the headers that go to the leader, answered the ones that come back. All others are between two neighbours.
 var (
-	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "Traceparent", "Tracestate", "User-Agent"}
+	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "Last-Event-ID", "Traceparent", "Tracestate", "User-Agent"}
 	returned  = []string{"Allow", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Type", "Link", "Quorate-Content-Type", "Quorate-Index", "Quorate-Time", "Retry-After"}
 )
 
 // forward has the leader answer. It is asked once, and does not send on: while nodes disagree about who leads there is none to go to.
-func (x *exchange) forward(leader string) {
-	none := func(why string) {
-		x.refuse(later(wire.NewFault(wire.CodeNoLeader, "%s: try again", why), time.Second))
+// A fault says that nobody has answered.
+func (x *exchange) forward(leader string) *wire.Fault {
+	none := func(why string) *wire.Fault {
+		return later(wire.NewFault(wire.CodeNoLeader, "%s: try again", why), time.Second)
 	}
 	by := x.r.Header.Get(hopHeader)
 	switch {
 	case by != "":
-		none("leadership is moving: another node sent the request here, and this one does not lead")
-		return
+		return none("leadership is moving: another node sent the request here, and this one does not lead")
 	case leader == "":
-		none("there is no leader at present")
-		return
+		return none("there is no leader at present")
 	}
 	wait := time.Duration(x.waitMillis()) * time.Millisecond
-	ctx, cancel := context.WithTimeout(x.ctx, wait+2*x.api.cfg.CallTimeout)
+	ctx, silent, cancel := cutWhenSilent(x.ctx, wait+2*x.api.cfg.CallTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, x.r.Method, "http://"+leader+x.r.URL.RequestURI(), bytes.NewReader(x.body))
 	if err != nil {
-		x.refuse(wire.NewFault(wire.CodeInternal, "the request cannot be sent on: %v", err))
-		return
+		return wire.NewFault(wire.CodeInternal, "the request cannot be sent on: %v", err)
 	}
 	for _, name := range forwarded {
 		if v := x.r.Header.Get(name); v != "" {
@@ -71,10 +70,14 @@ func (x *exchange) forward(leader string) {
 	req.Header.Set(hopHeader, x.api.cfg.Label)
 	resp, err := x.api.peers.Do(req)
 	if err != nil {
-		x.unreached(leader, err)
-		return
+		return x.unreached(leader, err)
 	}
 	defer resp.Body.Close()
+	if x.route.stream && resp.StatusCode >= http.StatusInternalServerError {
+		if f := leaderless(resp); f != nil {
+			return f
+		}
+	}
 	h := x.w.Header()
 	for _, name := range returned {
 		if v := resp.Header.Get(name); v != "" {
@@ -84,23 +87,42 @@ func (x *exchange) forward(leader string) {
 	for _, v := range resp.Header.Values("Vary") {
 		h.Add("Vary", v)
 	}
+	if x.route.stream && resp.StatusCode == http.StatusOK {
+		x.relay(resp, silent)
+		return nil
+	}
 	x.status = resp.StatusCode
 	_ = x.control.SetWriteDeadline(time.Now().Add(x.api.cfg.WriteTimeout)) // without deadlines there are none to move
 	x.w.WriteHeader(x.status)
 	if _, err := io.Copy(x.w, resp.Body); err != nil {
 		x.api.log.Debug("a forwarded answer was cut", "request", x.id, "err", err)
 	}
+	return nil
 }
 
-// unreached answers for a leader that gave no answer.
-func (x *exchange) unreached(leader string, err error) {
+// leaderless reads a refusal that says that who was asked leads no more, or not well, which a stream waits out; nil: it says something else, which
+// is passed on.
+func leaderless(resp *http.Response) *wire.Fault {
+	b, _ := io.ReadAll(io.LimitReader(resp.Body, answersLarge))
+	var p Problem
+	if json.Unmarshal(b, &p) == nil && passing(wire.Code(p.Code)) {
+		return later(wire.NewFault(wire.CodeNoLeader, "%s", p.Detail), time.Second)
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(b), resp.Body), resp.Body}
+	return nil
+}
+
+// unreached is for a leader that gave no answer.
+func (x *exchange) unreached(leader string, err error) *wire.Fault {
 	var op *net.OpError
 	dialed := !errors.As(err, &op) || op.Op != "dial"
 	if !dialed || x.r.Method == http.MethodGet || x.r.Method == http.MethodHead {
-		x.refuse(later(wire.NewFault(wire.CodeNoLeader, "the leader at %s cannot be reached: %v", leader, err), time.Second))
-		return
+		return later(wire.NewFault(wire.CodeNoLeader, "the leader at %s cannot be reached: %v", leader, err), time.Second)
 	}
-	x.refuse(wire.NewFault(wire.CodeTimeout, "the leader at %s gave no answer: %v", leader, err))
+	return wire.NewFault(wire.CodeTimeout, "the leader at %s gave no answer: %v", leader, err)
 }
 
 // waitMillis is how long the request asks to be kept waiting.

@@ -1,6 +1,10 @@
 package httpapi
 
-import "github.com/quorate/quorate/wire"
+import (
+	"cmp"
+
+	"github.com/quorate/quorate/wire"
+)
 
 const leasePath = "/v1/queues/{q}/lease"
 
@@ -51,6 +55,11 @@ func leasedOf(d *wire.Delivered, want string) Leased {
 	l.Body, l.BodyEncoding = bodyJSON(d.Body, d.ContentType, want)
 	l.Key, l.KeyBase64 = keyJSON(d.Key)
 	return l
+}
+
+func jobLeased(d *wire.Delivered, want string) *LeasedJob {
+	return &LeasedJob{ID: d.ID, Token: d.Token, LeaseLeftMillis: d.LeaseLeftMillis,
+		Job: jobOf(cmp.Or(d.TaskID, d.ID), d.Kind, d.Attempt, 0, d.Body, d.ContentType, d.Headers, d.EnqueuedAt, want)}
 }
 
 // ackRequest ends a lease with success.
@@ -146,10 +155,7 @@ func lease(x *exchange, in *leaseRequest) (*leaseAnswer, *wire.Fault) {
 	if in.Envelope == "job" {
 		jobs := make([]LeasedJob, len(rep.Messages))
 		for i := range rep.Messages {
-			d := &rep.Messages[i]
-			l := leasedOf(d, in.BodyEncoding)
-			jobs[i] = LeasedJob{ID: d.ID, Token: d.Token, LeaseLeftMillis: d.LeaseLeftMillis,
-				Job: jobOf(l.TaskID, d.Kind, d.Attempt, 0, d.Body, d.ContentType, d.Headers, d.EnqueuedAt, in.BodyEncoding)}
+			jobs[i] = *jobLeased(&rep.Messages[i], in.BodyEncoding)
 		}
 		return &leaseAnswer{Jobs: &jobs}, nil
 	}

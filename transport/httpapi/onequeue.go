@@ -14,6 +14,8 @@ import (
 
 const defaultQueue = "default"
 
+var oneQueueParam = param{name: "queue", kind: "string", doc: "absent: default"}
+
 type oneEnqueue struct {
 	Value   Any        `json:"value" doc:"any JSON value"`
 	Options oneOptions `json:"options,omitzero" required:"false"`
@@ -98,12 +100,11 @@ func (x *exchange) one() string {
 }
 
 func oneQueueRoutes() []*route {
-	queue := param{name: "queue", kind: "string", doc: "absent: default"}
-	q := []param{queue}
+	q := []param{oneQueueParam}
 	const dead = "/queue/dlq/{id}"
 	return []*route{
 		with(route{method: "POST", path: "/queue/enqueue", summary: "One queue: put a value in", query: q}, oneIn),
-		plain(route{method: "GET", path: "/queue/poll", summary: "One queue: lease the next message, if there is one", secret: true, query: []param{queue, waitParam}}, poll),
+		plain(route{method: "GET", path: "/queue/poll", summary: "One queue: lease the next message, if there is one", secret: true, query: []param{oneQueueParam, waitParam}}, poll),
 		with(route{method: "POST", path: "/queue/ack", summary: "One queue: the message is done", query: q}, func(x *exchange, in *oneAck) (*done, *wire.Fault) {
 			return x.endOne(in.ID, leaseOp{Op: "ack"})
 		}),
@@ -121,7 +122,7 @@ func oneQueueRoutes() []*route {
 			s := statsOf(&rep.Queue)
 			return &oneStats{Pending: s.Pending, Processing: s.Processing, DLQ: s.DLQ, Total: s.Total}, nil
 		}),
-		plain(route{method: "GET", path: "/queue/dlq", summary: "One queue: its dead letters", query: []param{queue, limitParam, {name: "offset", kind: "integer", most: maxOffset}}}, func(x *exchange) (*[]oneDead, *wire.Fault) {
+		plain(route{method: "GET", path: "/queue/dlq", summary: "One queue: its dead letters", query: []param{oneQueueParam, limitParam, {name: "offset", kind: "integer", most: maxOffset}}}, func(x *exchange) (*[]oneDead, *wire.Fault) {
 			rep, f := x.deadFrom(&wire.DeadList{Queue: x.one()}, "", x.int("offset"), int32(x.int("limit")))
 			if missing(f) {
 				return &[]oneDead{}, nil
@@ -214,9 +215,12 @@ func poll(x *exchange) (*onePoll, *wire.Fault) {
 	if len(rep.Messages) == 0 {
 		return &onePoll{}, nil
 	}
-	d := &rep.Messages[0]
+	return &onePoll{oneMessageOf(&rep.Messages[0])}, nil
+}
+
+func oneMessageOf(d *wire.Delivered) *oneMessage {
 	v, _ := bodyJSON(d.Body, d.ContentType, "")
-	return &onePoll{&oneMessage{ID: d.ID, Value: v, Attempts: d.Attempt}}, nil
+	return &oneMessage{ID: d.ID, Value: v, Attempts: d.Attempt}
 }
 
 // endOne ends the current lease of a message, or, again, the last.

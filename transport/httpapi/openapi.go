@@ -69,7 +69,13 @@ func document(routes []*route, version string) ([]byte, error) {
 				op.RequestBody.Content["text/plain"] = &huma.MediaType{Schema: &huma.Schema{Type: "string"}}
 			}
 		}
-		ok := &huma.Response{Description: "success", Content: map[string]*huma.MediaType{"application/json": {Schema: schema(r.out, false)}},
+		content := map[string]*huma.MediaType{}
+		if r.stream {
+			content[eventStream] = &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
+		} else {
+			content["application/json"] = &huma.MediaType{Schema: schema(r.out, false)}
+		}
+		ok := &huma.Response{Description: "success", Content: content,
 			Headers: map[string]*huma.Param{
 				"X-Request-Id":  {Description: "the request's, given or made", Schema: &huma.Schema{Type: "string"}},
 				"Quorate-Index": {Description: "the place in the log where it is true, where it was read or written", Schema: &huma.Schema{Type: "string"}},
@@ -171,7 +177,7 @@ func tag(path string) string {
 		return "dead letters"
 	case strings.HasSuffix(path, "/messages"):
 		return "messages"
-	case strings.HasSuffix(path, "/lease"):
+	case strings.HasSuffix(path, "/lease"), strings.HasSuffix(path, "/listen"):
 		return "leases"
 	case noun == "kv-changes":
 		return "kv"

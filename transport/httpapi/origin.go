@@ -59,7 +59,7 @@ func (x *exchange) preflight() bool {
 	h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	if x.r.Header.Get("Access-Control-Request-Method") != "" && h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, If-None-Match")
+		h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, If-None-Match, Last-Event-ID")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	x.status = http.StatusNoContent

@@ -202,8 +202,11 @@ func results(x *exchange) (*resultsAnswer, *wire.Fault) {
 	}
 	a := &resultsAnswer{Results: make([]recorded, len(rep.Results)), Next: strconv.FormatUint(rep.Next, 10), More: rep.More}
 	for i := range rep.Results {
-		r := &rep.Results[i]
-		a.Results[i] = recorded{Position: strconv.FormatUint(r.Position, 10), Result: *resultOf(&r.Result, true, x.query["body_encoding"]), EndsAt: r.EndsAt}
+		a.Results[i] = recordedOf(&rep.Results[i], x.query["body_encoding"])
 	}
 	return a, nil
+}
+
+func recordedOf(r *wire.Recorded, want string) recorded {
+	return recorded{Position: strconv.FormatUint(r.Position, 10), Result: *resultOf(&r.Result, true, want), EndsAt: r.EndsAt}
 }

@@ -25,6 +25,7 @@ type route struct {
 	status       int          // of success; 0: 200
 	local        bool         // any node answers by itself
 	secret       bool         // the answer is never compressed
+	stream       bool         // the answer is Server-Sent Events
 	serve        func(x *exchange) *wire.Fault
 }
 
@@ -84,7 +85,7 @@ func plain[Out any](r route, fn func(x *exchange) (*Out, *wire.Fault)) *route {
 
 // table is all routes.
 func table() []*route {
-	return slices.Concat(queueRoutes(), messageRoutes(), leaseRoutes(), deadRoutes(), taskRoutes(), resultRoutes(), kvRoutes(),
+	return slices.Concat(queueRoutes(), messageRoutes(), leaseRoutes(), listenRoutes(), deadRoutes(), taskRoutes(), resultRoutes(), kvRoutes(),
 		scheduleRoutes(), batchRoutes(), clusterRoutes(), documentRoutes(), oneQueueRoutes())
 }
 
