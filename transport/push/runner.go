@@ -150,6 +150,7 @@ func (q *runner) ending() bool {
 // restLocked ends the round for a rest.
 func (q *runner) restLocked(d time.Duration, a answer) {
 	q.pause, q.silent, q.why = d, a.outcome == unreached, a.why
+	q.until = q.p.cfg.Clock.Now().Add(d) // and once more when what is under way has ended
 	if a.outcome == throttled {
 		q.why = "the endpoint asks for it: " + a.why
 	}
