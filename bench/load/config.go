@@ -281,7 +281,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"queued", float64(c.Queued), DefaultQueued, maxMessages / 2},
 		{"queues", float64(c.Queues), 1, maxQueues},
 		{"connections", float64(c.Idle), 0, maxIdle},
-		{"messages a request", float64(c.HTTP), 0, wire.MaxBatch},
+		{"http (messages a request)", float64(c.HTTP), 0, wire.MaxBatch},
 	} {
 		if !(r.v >= r.low && r.v <= r.high) { // NaN is out too
 			return c, fmt.Errorf("%s is %g; %g to %g are allowed", r.name, r.v, r.low, r.high)
