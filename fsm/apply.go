@@ -94,7 +94,7 @@ func (s *State) applyOp() {
 	case opExtend:
 		d.Extend(&op.extend)
 		s.emit(s.extend(&op.extend))
-	case opRelease:
+	case opRelease, opReleaseSpent:
 		d.Release(&op.release)
 		s.emit(s.release(&op.release))
 	case opPushResult:

@@ -79,7 +79,6 @@ func (*Enqueue) opNumber() uint8      { return opEnqueue }
 func (*Ack) opNumber() uint8          { return opAck }
 func (*Nack) opNumber() uint8         { return opNack }
 func (*Extend) opNumber() uint8       { return opExtend }
-func (*Release) opNumber() uint8      { return opRelease }
 func (*PushResult) opNumber() uint8   { return opPushResult }
 func (*DeadRequeue) opNumber() uint8  { return opDeadRequeue }
 func (*DeadDelete) opNumber() uint8   { return opDeadDelete }
@@ -91,7 +90,7 @@ func (*DeadEdit) opNumber() uint8     { return opDeadEdit }
 var opNames = [256]string{
 	opBootstrap: "Bootstrap", opOpenSession: "OpenSession", opTouchSession: "TouchSession", opCreateQueue: "CreateQueue",
 	opSetQueue: "SetQueue", opDeleteQueue: "DeleteQueue", opPurgeQueue: "PurgeQueue", opEnqueue: "Enqueue", opLease: "Lease", opPull: "Pull",
-	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opPushResult: "PushResult",
+	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opReleaseSpent: "ReleaseSpent", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
 	opDeadEdit:       "DeadEdit",

@@ -77,6 +77,7 @@ func vectors() []vector {
 		{"nack", &Nack{Token: tok, Error: []byte("boom"), DelayMillis: -1, Permanent: true}},
 		{"extend", &Extend{Token: tok, LeaseMillis: 5000}},
 		{"release", &Release{Token: tok}},
+		{"release spent", &Release{Token: tok, Spent: true}},
 		{"push-result", &PushResult{Request: req, Queue: q, TaskID: []byte("t"), Kind: []byte("k"), Result: res}},
 		{"dead-requeue", &DeadRequeue{Request: req, Queue: q, IDs: []ID{MakeID(1, 1, 1, 1), {}}}},
 		{"dead-delete", &DeadDelete{Queue: q}},

@@ -169,7 +169,11 @@ func (d *Decoder) Extend(op *Extend) {
 
 // Release reads a Release.
 func (d *Decoder) Release(op *Release) {
-	d.take(opRelease)
+	if op.Spent = d.op == opReleaseSpent; op.Spent {
+		d.take(opReleaseSpent)
+	} else {
+		d.take(opRelease)
+	}
 	op.Token = d.token()
 }
 
@@ -258,7 +262,7 @@ func (d *Decoder) Skip() {
 		d.Nack(&s.nack)
 	case opExtend:
 		d.Extend(&s.extend)
-	case opRelease:
+	case opRelease, opReleaseSpent:
 		d.Release(&s.release)
 	case opPushResult:
 		d.PushResult(&s.push)
@@ -323,7 +327,7 @@ func (d *Decoder) value() Op {
 		return read(d.Nack)
 	case opExtend:
 		return read(d.Extend)
-	case opRelease:
+	case opRelease, opReleaseSpent:
 		return read(d.Release)
 	case opPushResult:
 		return read(d.PushResult)

@@ -166,6 +166,14 @@ func TestLaneTable(t *testing.T) {
 			}
 			must(r.t, "dies", r.ok(&Release{Token: a}).Dead, true)
 		}, "bc"},
+		{"given back spent", func(r *rig, a Token, _ []ID) { r.ok(&Release{Token: a, Spent: true}) }, "abc"},
+		{"given back spent, to death", func(r *rig, a Token, _ []ID) {
+			for range 2 {
+				must(r.t, "dies", r.ok(&Release{Token: a, Spent: true}).Dead, false)
+				a = r.lease1()
+			}
+			must(r.t, "dies", r.ok(&Release{Token: a, Spent: true}).Dead, true)
+		}, "bc"},
 		{"pushed result of the head that is out", func(r *rig, a Token, ids []ID) {
 			r.ok(&PushResult{Queue: []byte("q"), TaskID: []byte(ids[0].String())})
 			got, _ := r.take(9)

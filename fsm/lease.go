@@ -189,6 +189,7 @@ func (s *State) expire(q *queue, slot int32) {
 var (
 	errLeaseExpired = []byte("lease expired")
 	errReleased     = []byte("released too often")
+	errStreamClosed = []byte("stream closed")
 )
 
 func hashConsumer(c Consumer) uint64 {

@@ -130,6 +130,16 @@ func (s *State) extend(op *Extend) Outcome {
 }
 
 // release gives a message back to its old place. It costs no attempt, but for those beyond a number of returns in a row.
+// opReleaseSpent is a Release that costs the attempt. Its fields are those of opRelease.
+const opReleaseSpent uint8 = 20
+
+func (o *Release) opNumber() uint8 {
+	if o.Spent {
+		return opReleaseSpent
+	}
+	return opRelease
+}
+
 func (s *State) release(op *Release) Outcome {
 	slot, code := s.held(op.Token)
 	if code == NotFound {
@@ -159,11 +169,15 @@ func (s *State) release(op *Release) Outcome {
 	s.unlease(q, slot, endRelease)
 	m = s.messages.Get(slot)
 	sd := s.sides.Mut(sl)
-	free := int(sd.free) < s.lim.freeReturns
-	if free {
+	free := !op.Spent && int(sd.free) < s.lim.freeReturns
+	switch {
+	case free:
 		sd.free++
 		sd.attempts--
-	} else {
+	case op.Spent:
+		sd.free = 0
+		s.addFailure(sl, errStreamClosed)
+	default:
 		s.addFailure(sl, errReleased)
 	}
 	switch {

@@ -122,8 +122,11 @@ type (
 		Token       Token
 		LeaseMillis int64
 	}
-	// Release gives a message back at no cost of an attempt.
-	Release struct{ Token Token }
+	// Release gives a message back, to its old place, at no cost of an attempt.
+	Release struct {
+		Token Token
+		Spent bool // it does cost one: who had the message has gone without a word. Outcome.Dead: it was the last
+	}
 	// PushResult records a result without a lease.
 	PushResult struct {
 		Request Request

@@ -41,6 +41,7 @@ type Session interface {
 	Subscribe(sub uint32, queue string, credit int32, leaseMillis int64, worker string, unfinished ...fsm.Token) *group.Error
 	Credit(sub uint32, credit int32) *group.Error
 	Unsubscribe(sub uint32) *group.Error
+	Abandon(sub uint32) *group.Error
 	Started(sub uint32, tokens []fsm.Token)
 	Settled(ctx context.Context, sub uint32) *group.Error
 	Resume(ctx context.Context, sub uint32, queue string, credit int32, leaseMillis int64, worker string, started, held []fsm.Token, unfinished ...fsm.Token) ([]fsm.Token, group.Stamp, *group.Error)

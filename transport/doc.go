@@ -48,9 +48,9 @@
 //	group ──Deliver(number)──▶ houseConn ──▶ outbox of the stream ──Take──▶ httpapi ──event──▶ socket
 //
 // A session has a thousand subscriptions at most, so streams live in as many houses as they need; a number in a house is never used again.
-// Sessions with streams in them are kept from resting too long. Nothing that a stream was given is ever called started: whatever ends it, the
-// group gives back what has not been answered, to its old place, free, as it does for a worker that has gone with a full buffer. At most once
-// is called finished when it has been written.
+// Sessions with streams in them are kept from resting too long. What a stream is about to write is called started. Whatever ends it, the group gives
+// back what has not been answered, at once and to its old place: what had been started at the cost of an attempt (stream closed), the rest free, as
+// of a worker that has gone with a full buffer. At most once is called finished when it has been written.
 //
 // When leadership is lost the streams are told and end; what they had out stays out, and its tokens are good with the next leader until the
 // leases end. When the node stops, Drain ends the subscriptions and waits until what they had out has been given back in the log, since the next
@@ -130,9 +130,9 @@
 // forwarding follower would cost every operation a second trip and add hops that must be bounded. HTTP forwards, once: its callers know
 // one address.
 //
-// 2026-11: What a stream has sent and was not answered goes back free, and not at the cost of an attempt: closing a stream is how such a
-// client pauses, moves and is redeployed, and a message that makes its readers die ends all the same, since after sixteen free returns in a row
-// each costs one. Rejected: a session for each stream, which is an entry in the log for every one that is opened.
+// 2026-11: What a stream has sent and was not answered costs an attempt when it closes, also when the node closes it: the listener may have begun
+// with it, and a message that makes its readers die must come to an end. Rejected: a session for each stream, which is an entry in the log
+// for every one that is opened.
 //
 // 2026-11: A request by HTTP is encoded into frames and its answer decoded, about two microseconds beside the thirty and more that HTTP costs. Rejected: a second
 // path from JSON to the log, which would have to be kept in step with the first in every check, word and bound; and one session for each caller,

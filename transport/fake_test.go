@@ -142,6 +142,7 @@ func (*fakeSession) Subscribe(uint32, string, int32, int64, string, ...fsm.Token
 }
 func (*fakeSession) Credit(uint32, int32) *group.Error { return nil }
 func (*fakeSession) Unsubscribe(uint32) *group.Error   { return nil }
+func (*fakeSession) Abandon(uint32) *group.Error       { return nil }
 func (*fakeSession) Started(uint32, []fsm.Token)       {}
 func (*fakeSession) Detach()                           {}
 func (*fakeSession) Lease(*group.Proposal, string, fsm.Request, time.Duration) func() {

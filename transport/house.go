@@ -174,7 +174,7 @@ func (h *house) empty(ctx context.Context) {
 	}
 	for n, g := range guests {
 		_ = g.at.Settled(ctx, n) // what is on its way goes back too; if that takes too long, when its lease ends
-		_ = g.at.Unsubscribe(n)
+		_ = g.at.Abandon(n)
 		left = append(left, fsm.Consumer{Session: g.at.id, Sub: n})
 	}
 	for len(left) > 0 {

@@ -65,7 +65,7 @@ func followerStreams(t *testing.T, b *browser, all []*station) {
 	for got := 0; got < 5; {
 		ms := b.take("q", `{"max":10,"wait_ms":5000}`)
 		for _, m := range ms {
-			if m.Attempt != 1 {
+			if m.Attempt != 2 {
 				t.Errorf("came back: %+v", m)
 			}
 			b.ok("POST", "/v1/leases/"+m.Token+"/ack", "", nil)
@@ -320,7 +320,7 @@ func deposedLeader(t *testing.T, _ *browser, all []*station) {
 	}
 }
 
-// A leader that stops gives back what its listeners had, before it hands over: others have it at once, at attempt 1.
+// A leader that stops gives back what its listeners had, before it hands over: others have it at once, at attempt 2.
 func leaderStops(t *testing.T, b *browser, all []*station) {
 	const streams, each = 5, 10
 	var ls []*listener
@@ -346,7 +346,7 @@ func leaderStops(t *testing.T, b *browser, all []*station) {
 			t.Fatalf("%d did not come back", len(want))
 		}
 		for _, m := range ms {
-			if m.Attempt != 1 || !want[m.ID] {
+			if m.Attempt != 2 || !want[m.ID] {
 				t.Errorf("came back: %+v", m)
 			}
 			delete(want, m.ID)

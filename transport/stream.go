@@ -12,8 +12,8 @@ import (
 )
 
 // stream is a subscription by HTTP: a visit that stays. Its messages come through the shared session of a house into its outbox, from which
-// the request's own goroutine takes and writes them. Nothing is ever called started, so that all that has not been answered when it ends goes
-// back at no cost, as what lies in the buffer of a WebSocket whose worker has gone does.
+// the request's own goroutine takes and writes them. What is written is started: nobody says when a listener begins with it. When the stream ends,
+// all that has not been answered goes back at once, what was written as a failed attempt, and what was not at no cost.
 type stream struct {
 	*conn
 	house *house
@@ -83,18 +83,25 @@ func (s *stream) Take() (got []any, over bool) {
 	return got, over || !ok
 }
 
+// Sends says which leases are about to be written.
+func (s *stream) Sends(tokens ...string) { s.started(tokens) }
+
 // Written says that what was taken has been written. once are tokens in it of what is delivered at most once.
 func (s *stream) Written(once ...string) {
 	s.mu.Lock()
 	s.pool.add(-s.lentOut)
 	s.taken, s.lentOut = 0, 0
 	s.mu.Unlock()
-	if len(once) == 0 {
+	s.started(once)
+}
+
+func (s *stream) started(texts []string) {
+	if len(texts) == 0 {
 		return
 	}
-	tokens := make([]fsm.Token, 0, len(once))
-	for _, o := range once {
-		if t, err := fsm.ParseToken(o); err == nil { // it was ours
+	tokens := make([]fsm.Token, 0, len(texts))
+	for _, text := range texts {
+		if t, err := fsm.ParseToken(text); err == nil { // it was ours
 			tokens = append(tokens, t)
 		}
 	}
@@ -109,7 +116,7 @@ func (s *stream) Close() {
 	s.left = true
 	s.close(0, "") // what comes from here on is declined
 	if s.at != nil {
-		_ = s.at.Unsubscribe(s.sub) // where the session is over here, nobody is subscribed
+		_ = s.at.Abandon(s.sub) // where the session is over here, nobody is subscribed
 	}
 	if s.house != nil {
 		s.house.exit(s.sub)

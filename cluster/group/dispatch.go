@@ -28,7 +28,7 @@ type dispatcher struct {
 	lent      lent
 	refills   refills
 	blocked   []*subscription        // whose connections had no room
-	releases  []fsm.Token            // leases to give back in the next entry
+	releases  []fsm.Release          // leases to give back in the next entry
 	releasing map[fsm.Token]struct{} // those and the ones on their way
 	packing   time.Duration          // when the entry at hand is packed, on Clock.Mono
 	gone      []fsm.Token            // scratch
@@ -389,11 +389,11 @@ func (d *dispatcher) foreseeDue(st *fsm.State, now int64, f *flight) {
 // giveBack appends releases of leases that reached nobody.
 func (d *dispatcher) giveBack(st *fsm.State, buf []byte, f *flight) []byte {
 	n := min(len(d.releases), dealReleases)
-	for _, t := range d.releases[:n] {
-		d.op.release.Token = t
+	for _, r := range d.releases[:n] {
+		d.op.release = r
 		buf = fsm.AppendOp(buf, &d.op.release)
-		f.ops = append(f.ops, flightOp{kind: opRelease, token: t})
-		if d.waiting > 0 && st.Lease(t, &d.delivery) {
+		f.ops = append(f.ops, flightOp{kind: opRelease, token: r.Token, spent: r.Spent})
+		if d.waiting > 0 && !r.Spent && st.Lease(r.Token, &d.delivery) { // one that costs an attempt may be the last
 			d.returned(st, &f.ops[len(f.ops)-1])
 		}
 	}
@@ -404,10 +404,14 @@ func (d *dispatcher) giveBack(st *fsm.State, buf []byte, f *flight) []byte {
 // release has leases given back in the next entry, at no cost of an attempt.
 func (d *dispatcher) release(tokens ...fsm.Token) {
 	for _, t := range tokens {
-		if _, ok := d.releasing[t]; !ok {
-			d.releasing[t] = struct{}{}
-			d.releases = append(d.releases, t)
-		}
+		d.sendBack(fsm.Release{Token: t})
+	}
+}
+
+func (d *dispatcher) sendBack(r fsm.Release) {
+	if _, ok := d.releasing[r.Token]; !ok {
+		d.releasing[r.Token] = struct{}{}
+		d.releases = append(d.releases, r)
 	}
 }
 

@@ -257,6 +257,42 @@ func TestDetach(t *testing.T) {
 	})
 }
 
+// Of a subscription that is abandoned, what had been started goes back at once too, to its old place, and costs an attempt; what had been
+// answered stays as it is.
+func TestAbandon(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		s, cn, _ := l.attach(t)
+		must(t, s.Subscribe(1, "q", 3, 600_000, "w"))
+		l.do(t, enqueue("q", "acked", "started", "held", "waiting"))
+		got := cn.have(1)
+		s.Started(1, []fsm.Token{got[0].token, got[1].token})
+		must(t, s.Subscribe(2, "other", 3, 600_000, "w"))
+		l.do(t, enqueue("other", "of another"))
+		s.Started(2, []fsm.Token{cn.have(2)[0].token})
+		must(t, s.Credit(1, 0)) // the ack makes no room
+		l.do(t, &fsm.Ack{Token: got[0].token})
+		must(t, s.Abandon(1))
+		if err := s.Abandon(1); err == nil {
+			t.Error("it is abandoned twice")
+		}
+		c.until(time.Second, "both back", func() bool { st := l.stats("q"); return st.Ready == 3 && st.Leased == 0 })
+		if st := l.stats("other"); st.Leased != 1 {
+			t.Errorf("%d out of the other subscription, want 1", st.Leased)
+		}
+		must(t, s.Subscribe(3, "q", 10, 0, "w"))
+		c.until(time.Second, "delivered anew", func() bool { return len(cn.have(3)) == 3 })
+		for i, want := range []string{"started 2", "held 1", "waiting 1"} {
+			if d := cn.have(3)[i]; fmt.Sprint(d.body, " ", d.attempt) != want {
+				t.Errorf("delivered anew: %s at attempt %d, want %s", d.body, d.attempt, want)
+			}
+		}
+		c.agree()
+	})
+}
+
 // A lease that was committed for a connection that had gone meanwhile is given back.
 func TestLeaseForNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {

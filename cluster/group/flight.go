@@ -31,6 +31,7 @@ type flightOp struct {
 	found   bool          // opDeal: it was given something
 	frees   bool          // once applied, it leaves no lease of token
 	token   fsm.Token     // opRelease, or if frees
+	spent   bool          // opRelease: it costs the attempt
 	lent    *subscription // that the end of token's lease has been lent to
 }
 
@@ -199,7 +200,7 @@ func (g *Group) abandon(f *flight, answer *Error, b *batch) {
 			op.p = nil
 		}
 		if op.kind == opRelease {
-			g.dispatch.releases = append(g.dispatch.releases, op.token)
+			g.dispatch.releases = append(g.dispatch.releases, fsm.Release{Token: op.token, Spent: op.spent})
 		}
 	}
 	g.dispatch.repay(f)

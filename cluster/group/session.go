@@ -378,6 +378,29 @@ func (s *Session) Unsubscribe(sub uint32) *Error {
 	return nil
 }
 
+// Abandon is Unsubscribe for one who will not come back, nor say what became of what he has started, as a stream that is closed: that goes
+// back at once too, and costs an attempt.
+func (s *Session) Abandon(sub uint32) *Error {
+	s.g.mu.Lock()
+	defer s.g.mu.Unlock()
+	if err := s.gone(); err != nil {
+		return err
+	}
+	c := s.subs[sub]
+	if c == nil {
+		return noSubscription(sub)
+	}
+	s.g.st.ConsumerLeases(c.consumer, func(t fsm.Token) bool {
+		if _, unstarted := c.unstarted[t]; !unstarted {
+			s.g.dispatch.sendBack(fsm.Release{Token: t, Spent: true})
+		}
+		return true
+	})
+	s.end(sub, c)
+	s.g.kick()
+	return nil
+}
+
 // Started says that handlers have taken these deliveries: they cost an attempt from here on if the worker vanishes. At-most-once
 // ones it says that the worker is done with, and they leave its window.
 func (s *Session) Started(sub uint32, tokens []fsm.Token) {

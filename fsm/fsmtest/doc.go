@@ -95,6 +95,7 @@
 //     permanent. At T = enqueue + ttl it is over.
 //   - A free return beyond the sixteenth in a row costs the attempt and goes on as a release, to its old place, with
 //     "released too often" in the history; it dies of max_attempts when that was the last. Nack and expiry end the row.
+//   - A release for a stream that was closed costs the attempt and goes on as one, with "stream closed", and ends the row too.
 //   - A repeated nack or release gets its first answer, whatever became of the message since.
 //   - Ack, nack and extend judge their own fields only once the token has been found good.
 //   - How many messages an entry hands out in all is the proposer's affair; Apply has no bound for it.

@@ -325,7 +325,7 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 			o := g.lease()
 			return o, !o.Request.Session.IsZero()
 		case g.chance(g.focus):
-			return &fsm.Release{Token: g.token()}, false
+			return &fsm.Release{Token: g.token(), Spent: g.chance(5)}, false
 		}
 		return g.nack(), false
 	}
@@ -350,7 +350,7 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 	case p < 780:
 		return &fsm.Extend{Token: g.token(), LeaseMillis: g.leaseMillis()}, false
 	case p < 840:
-		return &fsm.Release{Token: g.token()}, false
+		return &fsm.Release{Token: g.token(), Spent: g.chance(5)}, false
 	case p < 880:
 		o := &fsm.PushResult{Request: g.request(1, false), Queue: g.queueName(), TaskID: g.taskID(), Kind: g.text(128), Result: g.result()}
 		if g.chance(25) {

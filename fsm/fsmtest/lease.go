@@ -326,11 +326,17 @@ func (m *Model) release(op *fsm.Release) fsm.Outcome {
 	m.leaseEnded(x, false)
 	x.end, x.answer = leaseReleased, fsm.Outcome{}
 	spent := false
-	if x.free < maxFreeReturns {
+	if !op.Spent && x.free < maxFreeReturns {
 		x.free++
 		x.attempts--
 	} else {
-		m.note(x, []byte("released too often"))
+		why := "released too often"
+		if op.Spent {
+			why = "stream closed"
+			x.free = 0
+			m.sometimes("lease: given back by a stream that closed")
+		}
+		m.note(x, []byte(why))
 		spent = x.attempts >= maxAttempts(policy(h.queue, x))
 	}
 	reason := fsm.ReasonNone

@@ -29,7 +29,7 @@ func listenRoutes() []*route {
 	return []*route{
 		{method: "GET", path: "/v1/queues/{q}/listen", stream: true, secret: true, query: append(append([]param{}, listenParams...), encodeParm, jobParam),
 			summary: "Messages as they come, as Server-Sent Events: message (id: the message's, data: as of a lease), lease_gone and lease_cancelled (data: tokens), ping, " +
-				"and end (data: a problem) before the node ends the stream, after which to connect again. When it is closed, what was not answered goes back at once, and that costs no attempt",
+				"and end (data: a problem) before the node ends the stream, after which to connect again. When it is closed, what was not answered goes back at once, as a failed attempt where it had been sent",
 			serve: func(x *exchange) *wire.Fault {
 				want := x.query["body_encoding"]
 				return x.listen(x.subscription(x.path["q"]), func(d *wire.Delivered) any {
@@ -41,7 +41,7 @@ func listenRoutes() []*route {
 				})
 			}},
 		{method: "GET", path: "/queue/listen", stream: true, secret: true, query: append([]param{oneQueueParam}, listenParams...),
-			summary: "One queue: messages as they come, as Server-Sent Events: message (data: id, value, attempts), ping, and end. When it is closed, what was not answered goes back at once",
+			summary: "One queue: messages as they come, as Server-Sent Events: message (data: id, value, attempts), ping, and end. When it is closed, what was not answered goes back at once, as a failed attempt",
 			serve: func(x *exchange) *wire.Fault {
 				return x.listen(x.subscription(x.one()), func(d *wire.Delivered) any { return oneMessageOf(d) })
 			}},

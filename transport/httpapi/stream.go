@@ -22,9 +22,11 @@ type Feed interface {
 	// Take gives what has come since: a *wire.Delivery, *wire.LeaseGone, *wire.LeaseCancelled or *wire.Redirect each. over: nothing comes
 	// after it.
 	Take() (got []any, over bool)
+	// Sends says which leases are about to be written, of what is not delivered at most once: from here on they cost an attempt if nobody answers.
+	Sends(tokens ...string)
 	// Written says that what was taken has been written. once are the tokens in it of what is delivered at most once.
 	Written(once ...string)
-	// Close ends the subscription and gives back what has not been answered. Twice is fine.
+	// Close ends the subscription and gives back what has not been answered: at no cost what was never sent. Twice is fine.
 	Close()
 }
 
@@ -242,11 +244,18 @@ func (x *exchange) listen(req *wire.Subscribe, message func(*wire.Delivered) any
 
 // pass writes what a feed gave, and returns why it ends, if it does.
 func (x *exchange) pass(e *events, feed Feed, got []any, message func(*wire.Delivered) any) (end *wire.Fault) {
-	var once []string
+	var once, sent []string
 	for i, b := range got {
 		got[i] = nil
 		switch b := b.(type) {
 		case *wire.Delivery:
+			sent = sent[:0]
+			for j := range b.Messages {
+				if !b.Messages[j].AtMostOnce {
+					sent = append(sent, b.Messages[j].Token)
+				}
+			}
+			feed.Sends(sent...)
 			for j := 0; j < len(b.Messages) && !e.gone; j++ {
 				d := &b.Messages[j]
 				e.add(eventMessage, d.ID, message(d))

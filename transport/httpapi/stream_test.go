@@ -56,7 +56,8 @@ type fakeFeed struct {
 	got     []any    // guarded by mu
 	over    bool     // guarded by mu
 	once    []string // guarded by mu: said to be written
-	written int      // guarded by mu
+	sent    []string
+	written int // guarded by mu
 	closed  chan struct{}
 	end     sync.Once
 }
@@ -81,6 +82,12 @@ func (f *fakeFeed) Take() ([]any, bool) {
 	got := f.got
 	f.got = nil
 	return got, f.over
+}
+
+func (f *fakeFeed) Sends(tokens ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sent = append(f.sent, tokens...)
 }
 
 func (f *fakeFeed) Written(once ...string) {
@@ -269,20 +276,21 @@ func TestStreamBounds(t *testing.T) {
 	if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "5" {
 		t.Errorf("%d %v", resp.StatusCode, resp.Header)
 	}
-	if resp, _, _ := open(t, url+"/v1/queues", nil); resp.StatusCode != 200 { // a stream takes no place of a request
+	eventually := func(what string, ok func() bool) {
+		t.Helper()
+		for end := time.Now().Add(10 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal(what)
+			}
+		}
+	}
+	eventually("the refused one has its place still", func() bool { return a.UnderWay() == 0 }) // its caller may have the answer before that
+	if resp, _, _ := open(t, url+"/v1/queues", nil); resp.StatusCode != 200 {                   // a stream takes no place of a request
 		t.Errorf("%d beside a stream", resp.StatusCode)
 	}
 	end()
 	feed.waitClosed(t)
-	for range 1000 {
-		if a.Streams() == 0 {
-			break
-		}
-		time.Sleep(time.Millisecond) // the server sees that the caller has gone
-	}
-	if n := a.Streams(); n != 0 {
-		t.Errorf("%d streams are open", n)
-	}
+	eventually("a stream is open whose caller has gone", func() bool { return a.Streams() == 0 })
 }
 
 func TestListenOptions(t *testing.T) {

@@ -161,7 +161,8 @@ type Effect struct {
 	Timeout   int64            `json:"timeout,omitempty"`
 	Length    int64            `json:"len,omitempty"` // lease, extend: ms asked for, 0: the queue's
 	Permanent bool             `json:"perm,omitempty"`
-	Chained   int              `json:"then,omitempty"` // ack: how many messages it carries
+	Spent     bool             `json:"spent,omitempty"` // release: it costs the attempt
+	Chained   int              `json:"then,omitempty"`  // ack: how many messages it carries
 	Retry     *fsm.RetryPolicy `json:"retry,omitempty"`
 	Options   *Options         `json:"opt,omitempty"`
 	Auto      bool             `json:"auto,omitempty"`   // the queue is made if it is missing

@@ -241,8 +241,11 @@ func (j *judge) release(e *Effect) {
 			return
 		}
 		m.end = byRelease
-		cost := m.free >= freeReturns
-		if !cost {
+		cost, why := e.Spent || m.free >= freeReturns, "released too often"
+		switch {
+		case e.Spent:
+			m.free, why = 0, "stream closed"
+		case !cost:
 			m.free++
 			m.attempts--
 		}
@@ -250,7 +253,7 @@ func (j *judge) release(e *Effect) {
 		case m.expires != 0 && m.expires <= j.time:
 			j.die(m, "expired")
 		case cost && m.attempts >= int(m.retry.Attempts()):
-			m.lastWord = "released too often"
+			m.lastWord = why
 			j.die(m, "max_attempts")
 		default:
 			j.ready(m, false)

@@ -273,7 +273,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 	case *fsm.Extend:
 		e.Op, e.Token, e.Message, e.Length = Extend, op.Token.String(), op.Token.Message.String(), op.LeaseMillis
 	case *fsm.Release:
-		e.Op, e.Token, e.Message = Release, op.Token.String(), op.Token.Message.String()
+		e.Op, e.Token, e.Message, e.Spent = Release, op.Token.String(), op.Token.Message.String(), op.Spent
 	case *fsm.PushResult:
 		request(op.Request)
 		e.Op, e.Queue, e.Message, e.Result = Push, string(op.Queue), string(op.TaskID), Sum(op.Result.Output)
