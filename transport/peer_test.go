@@ -61,6 +61,7 @@ type peer struct {
 	ws   *websocket.Conn
 	rest []byte // of the last message
 	tag  uint64
+	came []wire.Raw // deliveries that came before an answer
 }
 
 func dial(t testing.TB, addr string) *peer {
@@ -121,6 +122,16 @@ func (p *peer) next() wire.Raw {
 }
 
 func (p *peer) read() (wire.Raw, error) {
+	if len(p.came) > 0 {
+		f := p.came[0]
+		p.came = p.came[1:]
+		return f, nil
+	}
+	return p.readOn()
+}
+
+// readOn gives the next frame that has not been read yet.
+func (p *peer) readOn() (wire.Raw, error) {
 	if len(p.rest) == 0 {
 		_ = p.ws.SetReadDeadline(time.Now().Add(patience))
 		kind, msg, err := p.ws.ReadMessage()
@@ -140,7 +151,8 @@ func (p *peer) read() (wire.Raw, error) {
 	return f, nil
 }
 
-// ask sends a request and decodes its answer, which must be the next frame and of the type given.
+// ask sends a request and decodes its answer, which must be of the type given, and the next frame but for deliveries: a subscription to a queue with
+// messages may be given them before it is answered.
 func (p *peer) ask(typ wire.Type, req any, want wire.Type, rep any) {
 	p.t.Helper()
 	p.tag++
@@ -150,7 +162,14 @@ func (p *peer) ask(typ wire.Type, req any, want wire.Type, rep any) {
 
 func (p *peer) answer(tag uint64, want wire.Type, rep any) {
 	p.t.Helper()
-	f := p.next()
+	f, err := p.readOn()
+	for err == nil && f.Type == wire.TypeDelivery && f.Tag == 0 {
+		p.came = append(p.came, f)
+		f, err = p.readOn()
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
 	if f.Type != want || f.Tag != tag {
 		if f.Type == wire.TypeFault {
 			var fault wire.Fault
