@@ -120,6 +120,7 @@ var anyValue = map[string]string{
 	"Lease.Consumer": "whose the lease is", "Lease.Waits": "yes or no", "Lease.MaxBytes": "cut to its range: at least one message is handed out",
 	"QueueOptions.Paused": "yes or no", "Schedule.Paused": "yes or no", "Schedule.AutoCreate": "yes or no",
 	"ChangeQueue.Options": "its fields are tried",
+	"Release.Spent":       "yes or no",
 	"Message.DedupKey":    "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
 }
 

@@ -28,12 +28,12 @@ func worker(t *testing.T, c *proc.Cluster, queue string, flags []string, script 
 	return cmd
 }
 
-// busy starts a worker and returns when the command of its first task runs, which does what is named and then sleeps for ten
-// minutes. That a task is leased is not enough: what a worker hears of after it was told to end, it gives back unbegun.
+// busy starts a worker and returns when the command of its first task runs, which does what is named and then sleeps for half a
+// minute. That a task is leased is not enough: what a worker hears of after it was told to end, it gives back unbegun.
 func busy(t *testing.T, c *proc.Cluster, queue string, flags []string, first string) *exec.Cmd {
 	t.Helper()
 	begun := filepath.Join(t.TempDir(), "begun")
-	w := worker(t, c, queue, flags, first+"; : >"+begun+"; exec sleep 600")
+	w := worker(t, c, queue, flags, first+"; : >"+begun+"; exec sleep 30")
 	eventually(t, 30*time.Second, "its command runs", func(context.Context) bool {
 		_, err := os.Stat(begun)
 		return err == nil
@@ -59,12 +59,7 @@ func TestWorkerKilledInMidTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := worker(t, c, "jobs", []string{"--lease", "1s"}, "exec sleep 30")
-	eventually(t, 20*time.Second, "the task is out", func(ctx context.Context) bool {
-		task, err := cl.Task(ctx, "", r.ID)
-		return err == nil && task.Status == "processing"
-	})
-	killGroup(first)
+	killGroup(busy(t, c, "jobs", []string{"--lease", "1s"}, "true"))
 	worker(t, c, "jobs", []string{"--lease", "1s"}, "echo $QUORATE_ATTEMPT")
 	res, err := cl.WaitResult(within(t, 20*time.Second), "", r.ID)
 	if err != nil {
