@@ -363,24 +363,13 @@ func noSubscription(sub uint32) *Error {
 }
 
 // Unsubscribe ends deliveries. What was delivered and not started is given back.
-func (s *Session) Unsubscribe(sub uint32) *Error {
-	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
-	if err := s.gone(); err != nil {
-		return err
-	}
-	c := s.subs[sub]
-	if c == nil {
-		return noSubscription(sub)
-	}
-	s.end(sub, c)
-	s.g.kick()
-	return nil
-}
+func (s *Session) Unsubscribe(sub uint32) *Error { return s.quit(sub, false) }
 
 // Abandon is Unsubscribe for one who will not come back, nor say what became of what he has started, as a stream that is closed: that goes
 // back at once too, and costs an attempt.
-func (s *Session) Abandon(sub uint32) *Error {
+func (s *Session) Abandon(sub uint32) *Error { return s.quit(sub, true) }
+
+func (s *Session) quit(sub uint32, started bool) *Error {
 	s.g.mu.Lock()
 	defer s.g.mu.Unlock()
 	if err := s.gone(); err != nil {
@@ -390,12 +379,14 @@ func (s *Session) Abandon(sub uint32) *Error {
 	if c == nil {
 		return noSubscription(sub)
 	}
-	s.g.st.ConsumerLeases(c.consumer, func(t fsm.Token) bool {
-		if _, unstarted := c.unstarted[t]; !unstarted {
-			s.g.dispatch.sendBack(fsm.Release{Token: t, Spent: true})
-		}
-		return true
-	})
+	if started {
+		s.g.st.ConsumerLeases(c.consumer, func(t fsm.Token) bool {
+			if _, unstarted := c.unstarted[t]; !unstarted {
+				s.g.dispatch.sendBack(fsm.Release{Token: t, Spent: true})
+			}
+			return true
+		})
+	}
 	s.end(sub, c)
 	s.g.kick()
 	return nil
