@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 )
 
 // A node that was away until what it lacks has been compacted away is given a snapshot, while writes go on at full rate, also
 // when it is killed in the middle; it then has the state of the others. (C4, C9)
 func TestLaggardIsGivenASnapshot(t *testing.T) {
-	c := start(t, 3)
+	c := startWith(t, proc.Config{Binary: chaosBinary(t), Nodes: 3, Dir: t.TempDir(), Env: []string{"QUORATE_CHAOS_SNAPSHOT_BYTES=33554432"}})
 	cl := open(t, c.Addrs()...)
 	l := NewLedger()
 	victim := follower(t, c)
@@ -28,8 +29,8 @@ func TestLaggardIsGivenASnapshot(t *testing.T) {
 	go func() {
 		consumed <- consumer.Consume(cctx, "install", client.ConsumeOptions{Concurrency: 16, Prefetch: 64, DrainTimeout: 5 * time.Second}, l.Handle)
 	}()
-	// The log is compacted at 128 MiB down to about 64.
-	more(t, l, (150<<20)/size, "150 MiB are confirmed")
+	// The log is compacted at 32 MiB down to about 16.
+	more(t, l, (40<<20)/size, "40 MiB are confirmed")
 	seen := func() int64 {
 		log, err := os.ReadFile(victim.LogFile)
 		if err != nil {

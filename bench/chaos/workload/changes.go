@@ -65,39 +65,37 @@ func (w *load) move(ctx context.Context, every time.Duration) {
 	defer l.drop()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
-	for n := 0; ; n++ {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
+	for due(ctx, tick) {
+		if id := w.recent(l.rng); id != "" {
+			w.reschedule(context.WithoutCancel(ctx), l, id)
 		}
-		id := w.recent(l.rng)
-		if id == "" {
-			continue
-		}
-		body := &wire.TaskReschedule{Task: wire.TaskRef{TaskID: id}}
-		ev := history.Event{Op: history.Move, Message: id}
-		switch p := l.rng.IntN(100); {
-		case p < 40:
-			ms := l.rng.Int64N(800)
-			body.DelayMillis = &ms
-		case p < 60: // a debounce, which has an end
-			ms := 200 + l.rng.Int64N(800)
-			body.DelayMillis, body.MaxWaitMillis = &ms, 500
-		case p < 70:
-			body.EnqueueAt = time.Now().Add(time.Duration(l.rng.Int64N(int64(time.Second)))).UnixMilli()
-		}
-		if body.DelayMillis == nil && body.EnqueueAt == 0 || l.rng.IntN(4) == 0 {
-			b := fmt.Appendf(nil, "%s replaced %d/%d", w.queue, l.worker, n)
-			body.Replace, ev.Body = &wire.Replacement{Body: b}, history.Sum(b)
-		}
-		w.asks(context.WithoutCancel(ctx), l, wire.TypeTaskReschedule, ev, func(r wire.Request) any { body.Request = r; return body }, func(a *answer, ev *history.Event) error {
-			var got wire.TaskScheduled
-			err := a.raw.Decode(&got)
-			a.at, ev.Millis = got.At, got.DueAt
-			return err
-		})
 	}
+}
+
+// reschedule gives a task another time, another body, or both.
+func (w *load) reschedule(ctx context.Context, l *link, id string) {
+	body := &wire.TaskReschedule{Task: wire.TaskRef{TaskID: id}}
+	ev := history.Event{Op: history.Move, Message: id}
+	switch p := l.rng.IntN(100); {
+	case p < 40:
+		ms := l.rng.Int64N(800)
+		body.DelayMillis = &ms
+	case p < 60: // a debounce, which has an end
+		ms := 200 + l.rng.Int64N(800)
+		body.DelayMillis, body.MaxWaitMillis = &ms, 500
+	case p < 70:
+		body.EnqueueAt = time.Now().Add(time.Duration(l.rng.Int64N(int64(time.Second)))).UnixMilli()
+	}
+	if body.DelayMillis == nil && body.EnqueueAt == 0 || l.rng.IntN(4) == 0 {
+		b := fmt.Appendf(nil, "%s replaced by %d, %x", w.queue, l.worker, l.rng.Uint64())
+		body.Replace, ev.Body = &wire.Replacement{Body: b}, history.Sum(b)
+	}
+	w.asks(ctx, l, wire.TypeTaskReschedule, ev, func(r wire.Request) any { body.Request = r; return body }, func(a *answer, ev *history.Event) error {
+		var got wire.TaskScheduled
+		err := a.raw.Decode(&got)
+		a.at, ev.Millis = got.At, got.DueAt
+		return err
+	})
 }
 
 // empty purges the queue, and now and then deletes it and makes it anew, until ctx ends.

@@ -226,9 +226,25 @@ func (w *load) pull(ctx context.Context) {
 		}
 		for i := range got.Messages {
 			w.gate.pass(ctx)
+			if w.kind == movedMode && l.rng.IntN(8) == 0 && !w.healthy.Load() { // what is out is not moved
+				w.reschedule(context.WithoutCancel(ctx), l, got.Messages[i].ID)
+			}
 			w.handle(ctx, l, got.Messages[i].Token)
 		}
 	}
+}
+
+// mortal is from which draw of a hundred to 90 a worker fails what else it would have done.
+func (w *load) mortal() int {
+	switch w.kind {
+	case redrivenMode:
+		return 70
+	case buriedMode: // some of those that die are to die once more
+		return 55
+	case lettersMode:
+		return 40
+	}
+	return 100
 }
 
 // handle does what a worker may do with a lease, and what it should not.
@@ -239,7 +255,7 @@ func (w *load) handle(ctx context.Context, l *link, token string) {
 		p = 99
 	}
 	soon := time.Duration(l.rng.Int64N(int64(workRetry / 2)))
-	if (w.kind == redrivenMode || w.kind == buriedMode) && p > 70 && p < 90 { // more to be buried
+	if p > w.mortal() && p < 90 { // more to be buried
 		w.nack(ctx, l, token, p < 80)
 		return
 	}
