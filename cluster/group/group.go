@@ -231,8 +231,18 @@ func (g *Group) Status() Status {
 		s.LeaderAddr = g.cfg.ClientAddr(id)
 	}
 	leads := id != "" && (id != g.cfg.LocalID || s.Leader)
-	s.Ready = leads && s.Commit > 0 && s.Commit <= s.Applied+readyLag && !g.stopping.Load() && !g.broken.Load()
+	s.Ready = leads && g.caughtUp(&s) && !g.stopping.Load() && !g.broken.Load()
 	return s
+}
+
+// caughtUp says whether the state is at most about readyLag entries behind what is committed. Raft's own entries never come to it, and in a
+// cluster in which nobody writes there may be any number of them: where raft has passed on all, and nothing waits for the state, it has what
+// there is.
+func (g *Group) caughtUp(s *Status) bool {
+	if s.Commit == 0 || s.Commit <= s.Applied+readyLag {
+		return s.Commit > 0
+	}
+	return s.Commit <= g.raft.AppliedIndex()+readyLag && g.raft.Stats()["fsm_pending"] == "0"
 }
 
 // notLeading is the refusal for what only a leader does: where to go instead.

@@ -468,3 +468,26 @@ func TestReadAfterAnInstallWhileNobodyWrites(t *testing.T) {
 		}
 	})
 }
+
+// A cluster in which nobody writes is ready, however many entries of raft's own there have been since somebody did.
+func TestReadyWhileNobodyWrites(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		l := c.leader()
+		l.do(t, enqueue("q", "the last one"))
+		last := l.g.Status().Commit
+		for range readyLag + 1 {
+			check(t, l.g.Raft().Barrier(10*time.Second).Error())
+		}
+		for _, nd := range append(c.followers(), l) {
+			c.until(10*time.Second, "ready", func() bool {
+				s := nd.g.Status()
+				return s.Commit > last+readyLag && s.Ready
+			})
+			if s := nd.g.Status(); s.Applied > last {
+				t.Errorf("the state is at %d, want raft's own entries alone behind %d", s.Applied, last)
+			}
+		}
+	})
+}
