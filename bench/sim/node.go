@@ -223,15 +223,21 @@ func (n *node) stop() {
 }
 
 // logs is the product's log store. What it answers to a process that is being buried must not be an error, over which raft would
-// panic.
+// panic; nor must it take what is damaged, which the real process would be no more to read: raft panics over a membership that it cannot decode.
 type logs struct {
 	*store.Log
 	p *process
 }
 
 func (l logs) StoreLogs(all []*raft.Log) error {
-	if err := l.Log.StoreLogs(all); err != nil && !l.p.dead.Load() {
+	err := l.Log.StoreLogs(all)
+	if err == nil || !l.p.dead.Load() {
 		return err
+	}
+	for _, one := range all {
+		if damage := store.Verify(one); damage != nil {
+			return damage
+		}
 	}
 	return nil
 }
