@@ -16,6 +16,7 @@
 //
 // TestHistory records everything that clients (bench/chaos/workload) see and has it judged by the checker in bench/chaos/history.
 // TestMixedFaults does so under a drawn schedule of faults of all sorts (bench/chaos/nemesis); its long form is the command bench/chaos/run.
+// What one run of them should have met and by chance has not is looked for in at most two more; a violation fails at once.
 //
 // Nodes are built with the planted bug of the test binary, where it has one (fsm/mutant).
 //

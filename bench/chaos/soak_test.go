@@ -328,8 +328,10 @@ func (s *soak) rests(t *testing.T, goroutines, files float64) {
 		t.Logf("goroutines of all nodes: %.0f before, %.0f after; open files %.0f and %.0f", goroutines, g, files, f)
 	})
 	eventually(t, time.Minute, "goroutines and open files are what they were before the load", func(ctx context.Context) bool {
-		var ok bool
-		g, f, ok = s.idle(ctx)
+		nowG, nowF, ok := s.idle(ctx)
+		if ok {
+			g, f = nowG, nowF // what is told is what was seen last, not that the time was over
+		}
 		return ok && g <= goroutines+24 && f <= files+16
 	})
 }
