@@ -16,7 +16,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILD   := CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)"
 LINT    := .tools/bin/golangci-lint
 
-.PHONY: help build bin/demo demo cluster test verify coverage model fuzz sim chaos crash soak mutants cases lint fmt bench profile setup peers
+.PHONY: help build bin/demo demo cluster test verify campaign coverage model fuzz sim chaos crash soak mutants cases lint fmt bench profile setup peers
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -74,6 +74,10 @@ crash: setup ## power cuts, failing disks and damaged files, the long form (abou
 	go test ./cluster/store -timeout 10m -run PowerCuts -power-cuts 160
 	go test ./bench/chaos -timeout 30m -run "PowerCut|FailingDisk|StalledDisk|DamageAtRest" -cuts 75 -single-cuts 250 -sweep 25 -fail 5 -damages 150 -ext4 25 -together 4 -report $(CURDIR)/bin/crash.txt
 	@cat bin/crash.txt
+
+campaign: FOR := 2h
+campaign: setup ## process chaos of every kind at once and simulation, by turns, for FOR=: ledgers in bin/campaign
+	@scripts/campaign $(FOR)
 
 soak: FOR := 3m
 soak: ## the same load for FOR=, with faults and a backlog of BACKLOG= that comes and goes: nothing is lost, nothing grows

@@ -281,9 +281,11 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// stuckPoll starts a request that waits, and returns when it is one of so many that the node answers.
+// stuckPoll starts a request that waits, and returns when it is one of so many that the node answers. An earlier request is under way
+// until its handler has returned, which may be after its answer has come: it is waited for, or it would be taken for the new one.
 func stuckPoll(t *testing.T, n *station, b *browser, want int64, path, body string) (answer chan said, cancel func()) {
 	t.Helper()
+	waitFor(t, func() bool { return waiting(n) == want-1 })
 	return stuckUntil(t, b, path, body, func() bool { return waiting(n) == want })
 }
 
@@ -445,7 +447,7 @@ func TestPollOutlivesTimeouts(t *testing.T) {
 
 // Bytes, time and number of requests are bounded, and who passes a bound is told.
 func TestHTTPBounds(t *testing.T) {
-	n := stations(t, 1, Config{MaxMessageBytes: 1024, MessageTimeout: 150 * time.Millisecond, MaxRequests: 3})[0]
+	n := stations(t, 1, Config{MaxMessageBytes: 1024, MessageTimeout: 400 * time.Millisecond, MaxRequests: 3})[0]
 	b := browse(t, n.addr)
 	b.ok("PUT", "/v1/queues/q", "", nil)
 	raw := func(t *testing.T, text string) said {
@@ -486,7 +488,7 @@ func TestHTTPBounds(t *testing.T) {
 	t.Run("a body that does not end", func(t *testing.T) {
 		b.t = t
 		a := raw(t, "POST /v1/queues/q/messages HTTP/1.1\r\nHost: "+n.addr+"\r\nContent-Length: 10\r\n\r\n{")
-		if p := b.problem("slow", a); a.status != 408 || !strings.Contains(p.Detail, "150ms") || !a.closes {
+		if p := b.problem("slow", a); a.status != 408 || !strings.Contains(p.Detail, "400ms") || !a.closes {
 			t.Errorf("%d %s %v", a.status, a.body, a.header)
 		}
 	})

@@ -51,9 +51,19 @@ func TestFollowerForwards(t *testing.T) {
 		}
 		return waiting(follower) == 1 && (n == 2 || follower.Status().Leader)
 	}
+	// rest says that no request is under way: one is until its handler has returned, which may be after its answer has come.
+	rest := func() bool {
+		for _, s := range all {
+			if waiting(s) != 0 {
+				return false
+			}
+		}
+		return true
+	}
 	t.Run("a poll, and its end by a message", func(t *testing.T) {
 		b.t = t
 		for tries := 0; ; tries++ { // a leader that loses its post ends it too
+			waitFor(t, rest)
 			answer, cancel := stuckUntil(t, b, "/v1/queues/q/lease", `{"wait_ms":60000}`, waits)
 			id := b.put("q", `{"body":2}`)
 			a := <-answer
@@ -70,17 +80,11 @@ func TestFollowerForwards(t *testing.T) {
 	t.Run("a poll whose caller goes", func(t *testing.T) {
 		b.t = t
 		b.ok("POST", "/v1/queues/q/purge", "", nil)
+		waitFor(t, rest)
 		answer, cancel := stuckUntil(t, b, "/v1/queues/q/lease", `{"wait_ms":60000}`, waits)
 		cancel()
 		<-answer
-		waitFor(t, func() bool {
-			for _, s := range all {
-				if waiting(s) != 0 {
-					return false
-				}
-			}
-			return true
-		})
+		waitFor(t, rest)
 		id := b.put("q", `{"body":3}`)
 		if m := b.takeOne("q"); m.ID != id || m.Attempt != 1 {
 			t.Errorf("leased %+v", m)

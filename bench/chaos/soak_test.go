@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/cluster/link"
 )
 
 var (
@@ -132,7 +134,7 @@ func TestSoak(t *testing.T) {
 	create(t, cl, "backlog", kept)
 	s := &soak{c: c, cl: cl, began: time.Now()}
 	whole(t, cl, 3)
-	goroutines, files, ok := s.idle(within(t, 10*time.Second))
+	before, ok := s.idle(within(t, 10*time.Second))
 	if !ok {
 		t.Fatal("a node does not show its metrics")
 	}
@@ -156,7 +158,7 @@ func TestSoak(t *testing.T) {
 		t.Errorf("%d messages were confirmed and never delivered, among them %v", len(lost), lost[:min(len(lost), 10)])
 	}
 	verify(t, cl, 3)
-	s.rests(t, goroutines, files)
+	s.rests(t, before)
 	s.judge(t)
 	s.write(t)
 }
@@ -306,33 +308,91 @@ func (s *soak) backlog(t *testing.T, n int, d time.Duration) {
 	s.settle(t)
 }
 
-// idle is how many goroutines and open files all nodes have together; ok is false where one does not answer.
-func (s *soak) idle(ctx context.Context) (goroutines, files float64, ok bool) {
-	for _, n := range s.c.Nodes {
-		m := n.Metrics(ctx)
-		if m == nil {
-			return 0, 0, false
-		}
-		goroutines += m["go_goroutines"]
-		files += m["process_open_fds"]
-	}
-	return goroutines, files, true
+// standing is what all nodes have together.
+type standing struct {
+	goroutines float64
+	files      float64 // open ones, without links
+	links      float64 // ends of connections between nodes for raft and node RPC
 }
 
-// rests waits until the nodes have, without load, about as many goroutines and open files as before it. Some stay: what nodes keep open to
-// each other is opened by need.
-func (s *soak) rests(t *testing.T, goroutines, files float64) {
-	t.Helper()
-	var g, f float64
-	t.Cleanup(func() {
-		t.Logf("goroutines of all nodes: %.0f before, %.0f after; open files %.0f and %.0f", goroutines, g, files, f)
-	})
-	eventually(t, time.Minute, "goroutines and open files are what they were before the load", func(ctx context.Context) bool {
-		nowG, nowF, ok := s.idle(ctx)
-		if ok {
-			g, f = nowG, nowF // what is told is what was seen last, not that the time was over
+// idle counts what the nodes have; ok is false where one does not answer.
+func (s *soak) idle(ctx context.Context) (all standing, ok bool) {
+	for _, n := range s.c.Nodes {
+		m := n.Metrics(ctx)
+		links, err := s.links(n)
+		if m == nil || err != nil {
+			return standing{}, false
 		}
-		return ok && g <= goroutines+24 && f <= files+16
+		all.goroutines += m["go_goroutines"]
+		all.files += m["process_open_fds"] - links
+		all.links += links
+	}
+	return all, true
+}
+
+// links is how many connections to and from other nodes' node ports a node has open.
+func (s *soak) links(n *proc.Node) (count float64, err error) {
+	ports := map[string]bool{}
+	for _, other := range s.c.Nodes {
+		_, port, err := net.SplitHostPort(other.RaftAddr)
+		if err != nil {
+			return 0, err
+		}
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			return 0, err
+		}
+		ports[fmt.Sprintf("%04X", number)] = true
+	}
+	dir := fmt.Sprintf("/proc/%d", n.Pid())
+	table, err := os.ReadFile(dir + "/net/tcp")
+	if err != nil {
+		return 0, err
+	}
+	ends := map[string]bool{} // what a descriptor of such a connection is a link to
+	for line := range strings.Lines(string(table)) {
+		// sl local_address rem_address st tx:rx tr:tm retrnsmt uid timeout inode ...
+		if f := strings.Fields(line); len(f) > 9 && f[3] != "0A" && (ports[f[1][strings.IndexByte(f[1], ':')+1:]] || ports[f[2][strings.IndexByte(f[2], ':')+1:]]) {
+			ends["socket:["+f[9]+"]"] = true
+		}
+	}
+	open, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		return 0, err
+	}
+	for _, fd := range open {
+		if to, err := os.Readlink(dir + "/fd/" + fd.Name()); err == nil && ends[to] {
+			count++
+		}
+	}
+	return count, nil
+}
+
+// mostLinks is how many ends of connections nodes may keep while there is nothing to do: see package link.
+func mostLinks(nodes int) float64 {
+	pools := nodes * (nodes - 1) * link.RaftPool
+	pipelines := nodes - 1
+	return float64(2 * (pools + pipelines))
+}
+
+// rests waits until the nodes have, without load, about as many goroutines and open files as before it, and no more connections to each
+// other than they may ever keep: those are opened by need, by whoever leads or wants to.
+func (s *soak) rests(t *testing.T, before standing) {
+	t.Helper()
+	var now standing
+	t.Cleanup(func() {
+		t.Logf("of all nodes before and after: goroutines %.0f and %.0f; open files %.0f and %.0f; ends of connections between nodes %.0f and %.0f (at most %.0f)",
+			before.goroutines, now.goroutines, before.files, now.files, before.links, now.links, mostLinks(len(s.c.Nodes)))
+	})
+	if before.links < 4 {
+		t.Fatalf("%.0f ends of connections between nodes that have a leader: they are not counted rightly", before.links)
+	}
+	eventually(t, time.Minute, "goroutines and open files are what they were before the load", func(ctx context.Context) bool {
+		all, ok := s.idle(ctx)
+		if ok {
+			now = all // what is told is what was seen last, not that the time was over
+		}
+		return ok && now.goroutines <= before.goroutines+24 && now.files <= before.files+12 && now.links <= mostLinks(len(s.c.Nodes))
 	})
 }
 

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -93,7 +95,11 @@ func pickPorts(cfg Config) ([]string, error) {
 	return FreePorts(3 * cfg.Nodes)
 }
 
-// FreePorts finds n loopback addresses that nobody listens on. They are held open together while picking, so that none
+// Ports that FreePorts picks from: below those that systems give to outgoing connections (Linux: from 32768), one of which may have a
+// node's port just when the node is started again.
+const lowestPort, manyPorts = 10000, 22000
+
+// FreePorts finds n loopback addresses that nobody listens on, by chance. They are held open together while picking, so that none
 // is picked twice; another process could still take one before it is used, which whoever uses it then says.
 func FreePorts(n int) ([]string, error) {
 	var out []string
@@ -103,15 +109,20 @@ func FreePorts(n int) ([]string, error) {
 			l.Close()
 		}
 	}()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	var last error
+	for range 100 + 10*n {
+		if len(out) == n {
+			return out, nil
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(lowestPort+rand.IntN(manyPorts))))
 		if err != nil {
-			return nil, fmt.Errorf("find a free port: %w", err)
+			last = err
+			continue
 		}
 		held = append(held, l)
 		out = append(out, l.Addr().String())
 	}
-	return out, nil
+	return nil, fmt.Errorf("find %d free ports from %d to %d: %w", n, lowestPort, lowestPort+manyPorts-1, last)
 }
 
 // Start starts every node and waits until all are ready.

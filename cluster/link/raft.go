@@ -115,8 +115,11 @@ func SplitAddress(a raft.ServerAddress) (label, hostPort string) {
 	return label, hostPort
 }
 
+// RaftPool is how many connections a node keeps to each other node, a group, for the requests to come; more are opened by need and closed
+// when they have been used. Votes, heartbeats and entries beside a pipeline want one each at the same time.
+const RaftPool = 3
+
 const (
-	raftPool    = 3
 	raftTimeout = 2 * time.Second // InstallSnapshot has this times its 256 KiB pieces
 	raftRPCs    = 2
 )
@@ -139,7 +142,7 @@ func (l *Link) NewTransport(group uint16, locate func(raft.ServerID) (string, bo
 	}
 	return &Transport{
 		NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-			Stream: s, Logger: logger, MaxPool: raftPool, MaxRPCsInFlight: raftRPCs, Timeout: raftTimeout,
+			Stream: s, Logger: logger, MaxPool: RaftPool, MaxRPCsInFlight: raftRPCs, Timeout: raftTimeout,
 		}),
 		local:  ServerAddress(l.cfg.Self().Label, l.addr),
 		locate: locate,
