@@ -40,24 +40,37 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkEnqueueAsync keeps 2048 messages of 256 B outstanding. cpu-us/op counts the client and the fake server.
+// BenchmarkEnqueueAsync keeps 2048 messages of 256 B outstanding; with turns, 25 are sent and then all answers awaited, as a producer's share
+// of each entry is when four keep three nodes busy. cpu-us/op counts the client and the fake server.
 func BenchmarkEnqueueAsync(b *testing.B) {
+	b.Run("outstanding=2048", func(b *testing.B) { enqueueAsync(b, 2048, false) })
+	b.Run("turns=25", func(b *testing.B) { enqueueAsync(b, 25, true) })
+}
+
+func enqueueAsync(b *testing.B, outstanding int, turns bool) {
 	f := rawFake(b)
 	c := open(b, f, Options{})
 	body := make([]byte, 256)
-	tokens := make(chan struct{}, 2048)
-	var wg sync.WaitGroup
+	tokens := make(chan struct{}, outstanding)
+	var wg, turn sync.WaitGroup
 	wg.Add(b.N)
 	b.ReportAllocs()
 	start := cpu()
 	b.ResetTimer()
-	for range b.N {
+	for i := range b.N {
+		if turns && i%outstanding == 0 {
+			turn.Wait()
+			turn.Add(min(outstanding, b.N-i))
+		}
 		tokens <- struct{}{}
 		if err := c.EnqueueAsync(context.Background(), "q", Message{Body: body}, func(_ Receipt, err error) {
 			if err != nil {
 				b.Error(err)
 			}
 			<-tokens
+			if turns {
+				turn.Done()
+			}
 			wg.Done()
 		}); err != nil {
 			b.Fatal(err)
@@ -104,8 +117,8 @@ func BenchmarkEnqueueOne(b *testing.B) {
 	}
 }
 
-// deliverFake sends deliveries as fast as acks come back.
-func deliverFake(b *testing.B, total int) *fake {
+// deliverFake sends deliveries as fast as acks come back, when half of the window is free; with turns, when all of it is.
+func deliverFake(b *testing.B, total int, turns bool) *fake {
 	f := newFake(b, 1)
 	body := make([]byte, 256)
 	var window, sent, out int
@@ -137,7 +150,7 @@ func deliverFake(b *testing.B, total int) *fake {
 				b.Error(err)
 			}
 			fc.push(wire.TypeAcked, r.Tag, &wire.Acked{})
-			if out--; out < window/2 || sent == total {
+			if out--; out == 0 || !turns && (out < window/2 || sent == total) {
 				more(fc)
 			}
 		default:
@@ -148,15 +161,21 @@ func deliverFake(b *testing.B, total int) *fake {
 	return f
 }
 
+// BenchmarkSubscribeAck acks each delivery; with turns, 25 are delivered and all their acks awaited: see BenchmarkEnqueueAsync.
 func BenchmarkSubscribeAck(b *testing.B) {
-	f := deliverFake(b, b.N)
+	b.Run("credit=1000", func(b *testing.B) { subscribeAck(b, 1000, false) })
+	b.Run("turns=25", func(b *testing.B) { subscribeAck(b, 25, true) })
+}
+
+func subscribeAck(b *testing.B, credit int, turns bool) {
+	f := deliverFake(b, b.N, turns)
 	c := open(b, f, Options{})
 	var wg sync.WaitGroup
 	wg.Add(b.N)
 	b.ReportAllocs()
 	start := cpu()
 	b.ResetTimer()
-	if _, err := c.Subscribe(context.Background(), "q", SubscribeOptions{Credit: 1000}, func(d *Delivery) {
+	if _, err := c.Subscribe(context.Background(), "q", SubscribeOptions{Credit: credit}, func(d *Delivery) {
 		if err := c.AckAsync(context.Background(), d.Token, AckOptions{}, func(_ Acked, err error) {
 			if err != nil {
 				b.Error(err)
@@ -177,7 +196,7 @@ func BenchmarkSubscribeAck(b *testing.B) {
 func BenchmarkConsume(b *testing.B) {
 	for _, n := range []int{1, 16, 256} {
 		b.Run(fmt.Sprintf("handlers=%d", n), func(b *testing.B) {
-			f := deliverFake(b, b.N)
+			f := deliverFake(b, b.N, false)
 			c := open(b, f, Options{})
 			ctx, cancel := context.WithCancel(context.Background())
 			var did atomic.Int64

@@ -183,6 +183,11 @@ func during(ctx context.Context, cfg load.Config, f func(context.Context) error)
 	if err != nil {
 		cancel(err)
 	}
+	select {
+	case <-measuring:
+	default:
+		cancel(fmt.Errorf("%s was over before it was measured", cfg.Workload))
+	}
 	asked.Wait()
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
