@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/quorate/quorate/internal/leaks"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of back-off jitter and of random tests; 0: drawn and printed")
@@ -26,5 +26,5 @@ var seed = sync.OnceValue(func() uint64 {
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	goleak.VerifyTestMain(m)
+	leaks.Main(m)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/quorate/quorate/cluster/clustertest"
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/store"
+	"github.com/quorate/quorate/internal/leaks"
 )
 
 func TestMain(m *testing.M) {
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 		child(dir)
 	}
 	// memberlist's Shutdown does not wait for a probe that is under way; it ends by its own deadline.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
+	leaks.Main(m, goleak.IgnoreAnyFunction("github.com/hashicorp/memberlist.(*Memberlist).probeNode"))
 }
 
 // steady makes elections so slow that none happens without a reason.

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
-	"go.uber.org/goleak"
 
+	"github.com/quorate/quorate/internal/leaks"
 	"github.com/quorate/quorate/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 const patience = 10 * time.Second // how long a test waits for what must come
 

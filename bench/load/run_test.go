@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 func mustRun(t *testing.T, cfg Config) *Result {
 	t.Helper()

@@ -10,13 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/quorate/quorate/cluster/store"
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/internal/leaks"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // TestThreeNodes has three nodes keep what one of them is given, also where one is told of the others when they have a leader
 // that has written to it.

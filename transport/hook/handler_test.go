@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/goleak"
 
+	"github.com/quorate/quorate/internal/leaks"
 	"github.com/quorate/quorate/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // log is a Producer: it keeps what it is given, and answers as the log does.
 type log struct {

@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/quorate/quorate/internal/leaks"
 	"github.com/quorate/quorate/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaks.Main(m) }
 
 // fakeNode answers every request with what a test says, or an empty answer of the right kind.
 type fakeNode struct {
