@@ -106,7 +106,7 @@ func TestAccessLog(t *testing.T) {
 // A request that is sent on has a line on each node, and the leader's says by whom it was sent.
 func TestAccessLogOfForwarded(t *testing.T) {
 	var j journal
-	all := stations(t, 3, Config{AccessLog: j.logger()})
+	all := calm(t, 3, Config{AccessLog: j.logger()})
 	b := browse(t, all[1].addr)
 	b.steady = true
 	b.put("q", `{"body":1}`)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestLeaderAndFollower(t *testing.T) {
-	ns := stations(t, 3, Config{})
+	ns := calm(t, 3, Config{})
 	leader, follower := ns[0], ns[1]
 	p, sid := session(t, leader.addr)
 	var ok wire.OK

@@ -321,7 +321,7 @@ func TestSessionIsNeeded(t *testing.T) {
 
 func TestPingPong(t *testing.T) {
 	t.Run("a peer that answers stays, and one lost pong is nothing", func(t *testing.T) {
-		_, addr := doors(t, Config{PingEvery: 80 * time.Millisecond, PongTimeout: 500 * time.Millisecond})
+		_, addr := doors(t, Config{PingEvery: 300 * time.Millisecond, PongTimeout: 2 * time.Second})
 		p := connect(t, addr)
 		pings := 0
 		p.ws.SetPingHandler(func(data string) error {
@@ -331,7 +331,7 @@ func TestPingPong(t *testing.T) {
 			}
 			return p.ws.WriteControl(websocket.PongMessage, []byte(data), time.Now().Add(patience))
 		})
-		_ = p.ws.SetReadDeadline(time.Now().Add(2 * time.Second)) // four pong time-outs
+		_ = p.ws.SetReadDeadline(time.Now().Add(5 * time.Second)) // more than two pong time-outs
 		if _, _, err := p.ws.ReadMessage(); !strings.Contains(err.Error(), "timeout") {
 			t.Errorf("got %v", err)
 		}
@@ -340,7 +340,7 @@ func TestPingPong(t *testing.T) {
 		}
 	})
 	t.Run("a silent peer is dropped", func(t *testing.T) {
-		s, addr := doors(t, Config{PingEvery: 20 * time.Millisecond, PongTimeout: 50 * time.Millisecond})
+		s, addr := doors(t, Config{PingEvery: 200 * time.Millisecond, PongTimeout: time.Second}) // long enough to say hello on a busy machine
 		p := connect(t, addr)
 		p.ws.SetPingHandler(func(string) error { return nil })
 		if _, err := p.read(); err == nil {

@@ -199,7 +199,7 @@ func TestWhyAQueueStands(t *testing.T) {
 
 // A node that does not lead says what the state says, and that it knows of no consumers.
 func TestWhyOnAFollower(t *testing.T) {
-	all := stations(t, 3, Config{})
+	all := calm(t, 3, Config{})
 	b := browse(t, all[1].addr)
 	b.steady = true
 	b.put("q", `{"body":1}`)

@@ -385,6 +385,7 @@ func TestLongPolls(t *testing.T) {
 			t.Fatal(err)
 		}
 		const body = `{"wait_ms":60000}`
+		waitFor(t, func() bool { return waiting(n) == 0 }) // what came before it
 		fmt.Fprintf(nc, "POST /v1/queues/q/lease HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", n.addr, len(body), body)
 		waitFor(t, func() bool { return waiting(n) > 0 })
 		_ = nc.Close()
@@ -433,12 +434,13 @@ func TestLongPolls(t *testing.T) {
 
 // A poll outlives the server's time-outs, which are absolute (C58).
 func TestPollOutlivesTimeouts(t *testing.T) {
-	n := stations(t, 1, Config{HelloTimeout: 300 * time.Millisecond, MessageTimeout: 300 * time.Millisecond, CallTimeout: time.Second})[0]
+	const limit = 750 * time.Millisecond // also of what is quick
+	n := stations(t, 1, Config{HelloTimeout: limit, MessageTimeout: limit, CallTimeout: 2 * time.Second})[0]
 	b := browse(t, n.addr)
 	b.ok("PUT", "/v1/queues/q", "", nil)
 	answer, cancel := stuckPoll(t, n, b, 1, "/v1/queues/q/lease", `{"wait_ms":60000}`)
 	defer cancel()
-	time.Sleep(1800 * time.Millisecond) // three times what reads may take
+	time.Sleep(3 * time.Second) // twice what reads may take
 	id := b.put("q", `{"body":1}`)
 	if a := <-answer; a.status != 200 || !strings.Contains(string(a.body), id) {
 		t.Errorf("%d %s", a.status, a.body)

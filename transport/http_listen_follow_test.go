@@ -92,9 +92,7 @@ func leadershipMoves(t *testing.T, b *browser, all []*station) {
 	b.put("a", `{"body":1}`)
 	b.put("b", `{"body":1}`)
 	tokens := []string{here.message().Token, there.message().Token}
-	if err := leader.Raft().LeadershipTransfer().Error(); err != nil {
-		t.Fatal(err)
-	}
+	handOver(t, leader)
 	for _, l := range []*listener{here, there} {
 		if p := l.ended(); !strings.Contains(p.Detail, "connect again") {
 			t.Errorf("ends with %+v", p)
@@ -163,9 +161,7 @@ func resultsStream(t *testing.T, b *browser, all []*station) {
 	push(10, 12)
 	again := listen(t, all[1].addr, "/v1/results/stream?queue=r", map[string]string{"Last-Event-ID": last})
 	last = follow(again, 10, 12, 1)
-	if err := all[0].Raft().LeadershipTransfer().Error(); err != nil {
-		t.Fatal(err)
-	}
+	handOver(t, all[0])
 	again.ended()
 	push(12, 14)
 	again = listen(t, all[1].addr, "/v1/results/stream?queue=r", map[string]string{"Last-Event-ID": last})
@@ -249,9 +245,7 @@ func deadStream(t *testing.T, b *browser, all []*station) {
 	third := b.die("d", 2, "a")
 	last := l.allDead(third)
 	l.close()
-	if err := all[0].Raft().LeadershipTransfer().Error(); err != nil {
-		t.Fatal(err)
-	}
+	handOver(t, all[0])
 	odd.quietEnd()
 	fourth := b.die("d", 2, "b")
 	l = listen(t, all[1].addr, "/v1/queues/d/dlq/stream", map[string]string{"Last-Event-ID": last})

@@ -82,14 +82,14 @@ func TestEveryRoute(t *testing.T) {
 		}
 		m := b.takeOne("q")
 		if m.ID != in.ID || m.TaskID != "t1" || m.Attempt != 1 || m.Priority != 9 || m.Key != "a" || m.Kind != "k" || m.Headers["traceparent"] != "00" ||
-			m.Encoding != "json" || string(m.Body) != `{"n":12345678901234567890,"x":[1,null,"ü"]}` || m.ContentType != "application/json" || m.LeaseLeft < 29000 {
+			m.Encoding != "json" || string(m.Body) != `{"n":12345678901234567890,"x":[1,null,"ü"]}` || m.ContentType != "application/json" || m.LeaseLeft < 25000 {
 			t.Errorf("leased %+v", m)
 		}
 		var ext struct {
 			Left int64 `json:"lease_left_ms"`
 		}
 		b.ok("POST", "/v1/leases/"+m.Token+"/extend", `{"lease_ms":60000}`, &ext)
-		if ext.Left < 59000 {
+		if ext.Left < 55000 {
 			t.Errorf("extended to %d", ext.Left)
 		}
 		b.ok("POST", "/v1/leases/"+m.Token+"/release", "", nil)

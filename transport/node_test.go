@@ -68,6 +68,12 @@ func calm(t testing.TB, n int, cfg Config) []*station {
 	})
 }
 
+// handOver has a leader lead no longer. A hand-over that takes too long on a busy machine has failed, and is tried again.
+func handOver(t testing.TB, s *station) {
+	t.Helper()
+	waitFor(t, func() bool { return s.Raft().LeadershipTransfer().Error() == nil || !s.Status().Leader })
+}
+
 // stationsWith starts stations with settings of raft's.
 func stationsWith(t testing.TB, n int, cfg Config, settings func(*raft.Config)) []*station {
 	t.Helper()

@@ -206,6 +206,7 @@ func TestTooManyConnections(t *testing.T) {
 }
 
 func TestDeadlines(t *testing.T) {
+	const late = time.Second // also for what comes in time before: the upgrade, and the hello, which is a message
 	for _, tc := range []struct {
 		name string
 		cfg  Config
@@ -213,14 +214,14 @@ func TestDeadlines(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no hello", Config{HelloTimeout: 500 * time.Millisecond}, func(*peer) {}, CloseLate, "hello"},
-		{"pings are no hello", Config{HelloTimeout: 500 * time.Millisecond}, func(p *peer) {
+		{"no hello", Config{HelloTimeout: late}, func(*peer) {}, CloseLate, "hello"},
+		{"pings are no hello", Config{HelloTimeout: late}, func(p *peer) {
 			go func() {
 				for p.ws.WriteControl(websocket.PingMessage, []byte("x"), time.Now().Add(patience)) == nil {
 				}
 			}()
 		}, CloseLate, "hello"},
-		{"an unfinished message, pings meanwhile", Config{MessageTimeout: 100 * time.Millisecond}, func(p *peer) {
+		{"an unfinished message, pings meanwhile", Config{MessageTimeout: late}, func(p *peer) {
 			p.send(wire.TypeHello, 1, &wire.Hello{Versions: []uint16{1}})
 			p.next()
 			_, _ = p.ws.NetConn().Write([]byte{0x02, 0x81, 0, 0, 0, 0, 0x83})
@@ -229,7 +230,7 @@ func TestDeadlines(t *testing.T) {
 				}
 			}()
 		}, CloseLate, "not complete"},
-		{"endless empty fragments", Config{MessageTimeout: 100 * time.Millisecond}, func(p *peer) {
+		{"endless empty fragments", Config{MessageTimeout: late}, func(p *peer) {
 			p.send(wire.TypeHello, 1, &wire.Hello{Versions: []uint16{1}})
 			p.next()
 			nc := p.ws.NetConn()

@@ -168,8 +168,10 @@ func TestEverythingAtOnce(t *testing.T) {
 			_ = ws.Close()
 		}
 	})
+	scraped := make(chan struct{})
 	wg.Go(func() {
-		for i := 0; ; i++ {
+		defer close(scraped)
+		for {
 			select {
 			case <-half:
 				return
@@ -183,6 +185,7 @@ func TestEverythingAtOnce(t *testing.T) {
 	case <-time.After(6 * patience):
 		t.Fatalf("only %d acks", acked.Load())
 	}
+	<-scraped // a scrape that finds no doors any more would fail the test
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := n.doors.Stop(ctx); err != nil {

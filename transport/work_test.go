@@ -56,12 +56,12 @@ func TestMessageByPull(t *testing.T) {
 	d := p.pull("q")
 	if d.ID != o.ID || d.Attempt != 1 || !bytes.Equal(d.Body, in.Body) || d.TaskID != "task 1" || d.Kind != in.Kind ||
 		d.ContentType != in.ContentType || !slices.Equal(d.Headers, in.Headers) || d.Priority != 9 || !bytes.Equal(d.Key, in.Key) ||
-		d.TimeoutMillis != 60_000 || d.LeaseLeftMillis < 29_000 || d.EnqueuedAt == 0 || !strings.HasPrefix(d.Token, d.ID) {
+		d.TimeoutMillis != 60_000 || d.LeaseLeftMillis < 25_000 || d.EnqueuedAt == 0 || !strings.HasPrefix(d.Token, d.ID) {
 		t.Errorf("delivered %+v", d)
 	}
 	var ext wire.Extended
 	p.ask(wire.TypeExtend, &wire.Extend{Token: d.Token, LeaseMillis: 50_000}, wire.TypeExtended, &ext)
-	if ext.LeaseLeftMillis < 49_000 {
+	if ext.LeaseLeftMillis < 45_000 {
 		t.Errorf("extended %+v", ext)
 	}
 	var nacked wire.Nacked
