@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -127,7 +128,7 @@ func newFake(t testing.TB, nodes int) *fake {
 	}
 	for i := range nodes {
 		n := &fakeNode{f: f, i: i}
-		n.listen("127.0.0.1:0")
+		n.listen("")
 		f.nodes = append(f.nodes, n)
 	}
 	t.Cleanup(func() {
@@ -138,8 +139,19 @@ func newFake(t testing.TB, nodes int) *fake {
 	return f
 }
 
+// listen begins to serve at an address, "": at one of its own. It is none of those that systems give to outgoing connections, one of which
+// could have it just when a node that was killed comes back.
 func (n *fakeNode) listen(addr string) {
-	ln, err := net.Listen("tcp", addr)
+	at := func() string {
+		if addr != "" {
+			return addr
+		}
+		return fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
+	}
+	ln, err := net.Listen("tcp", at())
+	for tries := 0; err != nil && addr == "" && tries < 100; tries++ {
+		ln, err = net.Listen("tcp", at())
+	}
 	if err != nil {
 		n.f.t.Fatal(err)
 	}
@@ -448,7 +460,9 @@ func open(t testing.TB, f *fake, o Options) *Client {
 		o.Addrs = f.addrs()
 	}
 	o.Seed = seed()
-	c, err := Open(t.Context(), o)
+	opening, opened := context.WithTimeout(t.Context(), 10*time.Second) // and not Options.Timeout, which may be short
+	defer opened()
+	c, err := Open(opening, o)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}

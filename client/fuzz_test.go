@@ -103,9 +103,12 @@ func FuzzServer(f *testing.F) {
 		go func() { _, _ = c.Lease(ctx, "q", LeaseOptions{}); ended <- "lease" }()
 		go func() { _, _ = c.Queue(ctx, "q"); ended <- "queue" }()
 		if err := c.AckAsync(ctx, tok, AckOptions{}, func(Acked, error) { ended <- "ack" }); err != nil {
-			t.Fatal(err)
+			if ctx.Err() == nil {
+				t.Fatal(err)
+			}
+			ended <- "ack" // a busy machine: its time was over before it began
 		}
-		late := time.NewTimer(5 * time.Second)
+		late := time.NewTimer(20 * time.Second)
 		defer late.Stop()
 		for range 6 {
 			select {

@@ -30,16 +30,31 @@ func randomFaults(t *testing.T, seed uint64) {
 	faults := true
 	struck := map[string]int{}
 	requests := 0
+	codes := []wire.Code{wire.CodeOverloaded, wire.CodeRateLimited, wire.CodeTimeout, wire.CodeNoLeader, wire.CodeNoSpace}
+	// due draws what strikes next; of what has not struck yet one comes each fifteen requests, so that all do in every run.
+	due := func() (p int, code wire.Code) {
+		p, code = rng.IntN(1000), codes[rng.IntN(len(codes))]
+		if requests++; requests%15 != 0 {
+			return p, code
+		}
+		for i, name := range []string{"lose and hang up", "hang up", "move", "redirect", "mute"} {
+			if struck[name] == 0 {
+				return []int{0, 5, 10, 12, 14}[i], code
+			}
+		}
+		for _, c := range codes {
+			if struck[string(c)] == 0 {
+				return 16, c
+			}
+		}
+		return p, code
+	}
 	f.do(func() {
 		f.hook = func(fc *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
 			if !faults || fc.n.i != f.leader || r.Type == wire.TypeHello {
 				return pass, nil
 			}
-			p := rng.IntN(1000)
-			if requests++; requests%100 == 0 && requests <= 300 { // the rare ones strike in every run
-				p = 8 + requests/100*2
-			}
-			switch {
+			switch p, code := due(); {
 			case p < 5:
 				struck["lose and hang up"]++
 				return loseHang, nil
@@ -59,7 +74,6 @@ func randomFaults(t *testing.T, seed uint64) {
 				fc.mute = true
 				return pass, nil
 			case p < 40 && r.Type != wire.TypeStarted && r.Type != wire.TypeOpenSession:
-				code := []wire.Code{wire.CodeOverloaded, wire.CodeRateLimited, wire.CodeTimeout, wire.CodeNoLeader, wire.CodeNoSpace}[rng.IntN(5)]
 				struck[string(code)]++
 				if code == wire.CodeTimeout && rng.IntN(2) == 0 { // applied after all
 					fc.carryOutQuietly(r)

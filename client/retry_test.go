@@ -397,9 +397,12 @@ func TestLateLeaseIsReleased(t *testing.T) {
 			return pass, nil
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := c.Lease(ctx, "q", LeaseOptions{Wait: time.Minute}); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		until(t, "the pull to be there", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return held != nil })
+	}()
+	if _, err := c.Lease(ctx, "q", LeaseOptions{Wait: time.Minute}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("lease: %v", err)
 	}
 	f.do(func() {
