@@ -14,7 +14,7 @@ import (
 func TestRunFloorOneAtATime(t *testing.T) {
 	t.Parallel()
 	var out, all int
-	cfg := FloorConfig{Nodes: 3, Size: 64, For: 50 * time.Millisecond, WarmUp: -1, ServerCPU: func() time.Duration { return time.Duration(all) * time.Millisecond }}
+	cfg := FloorConfig{Nodes: 3, Size: 64, For: 300 * time.Millisecond, WarmUp: -1, ServerCPU: func() time.Duration { return time.Duration(all) * time.Millisecond }}
 	res, err := RunFloor(t.Context(), cfg, func(body []byte) func() error {
 		if out++; out != 1 || len(body) != 64 {
 			t.Errorf("%d entries at once, a body of %d bytes; want 1 and 64", out, len(body))
@@ -37,7 +37,7 @@ func TestRunFloorOutstanding(t *testing.T) {
 	t.Parallel()
 	const most = 4
 	out, seen, all := 0, 0, int64(0)
-	res, err := RunFloor(t.Context(), FloorConfig{For: 20 * time.Millisecond, WarmUp: -1, Outstanding: most}, func([]byte) func() error {
+	res, err := RunFloor(t.Context(), FloorConfig{For: 300 * time.Millisecond, WarmUp: -1, Outstanding: most}, func([]byte) func() error {
 		out++
 		seen = max(seen, out)
 		n := all

@@ -14,7 +14,7 @@ func delayed(t *testing.T, set func(*broker, *Config)) (*Result, error) {
 	for lead := 150 * time.Millisecond; ; lead *= 2 {
 		b := new(broker)
 		cfg := b.quick(Delayed)
-		cfg.Lead, cfg.drainStall = lead, 300*time.Millisecond
+		cfg.Lead, cfg.drainStall = lead, busy
 		set(b, &cfg)
 		res, err := Run(t.Context(), cfg)
 		if lead < 30*time.Second && err != nil && strings.Contains(err.Error(), "give them more time (lead)") {
@@ -166,7 +166,7 @@ func TestPositionOf(t *testing.T) {
 func TestKeysWorkload(t *testing.T) {
 	b := new(broker)
 	cfg := b.quick(Keys)
-	cfg.For = 60 * time.Millisecond
+	cfg.For = 200 * time.Millisecond
 	res := mustRun(t, cfg)
 	if !res.OK() || len(res.Parts) != 2 || res.Ratio <= 0 || len(res.Parts[0].Runs) != 2 || len(b.waiting) > 0 {
 		t.Fatalf("%d are left:\n%s", len(b.waiting), res)
@@ -185,14 +185,14 @@ func TestKeysWorkload(t *testing.T) {
 	// Two of one key at once.
 	b = &broker{loose: func(n int) bool { return n >= 600 }}
 	cfg = b.quick(Keys)
-	cfg.For = 60 * time.Millisecond
+	cfg.For = 200 * time.Millisecond
 	if res = mustRun(t, cfg); res.OutOfOrder == 0 || res.OK() {
 		t.Errorf("messages of stuck keys came, and nothing is said:\n%s", res)
 	}
 	// What is lost behind a stuck key is missed too.
 	b = new(broker)
 	cfg = b.quick(Keys)
-	cfg.For, cfg.drainStall = 60*time.Millisecond, time.Second
+	cfg.For, cfg.drainStall = 200*time.Millisecond, busy
 	b.keep = func(n int) bool { return n != 205 }
 	if res = mustRun(t, cfg); res.Lost != 1 {
 		t.Errorf("lost %d, want 1", res.Lost)
@@ -215,12 +215,12 @@ func TestKeyQueuesAreDropped(t *testing.T) {
 func TestFairWorkload(t *testing.T) {
 	b := new(broker)
 	cfg := b.quick(Fair)
-	cfg.Capacity = 500
+	cfg.Capacity, cfg.For = 500, 400*time.Millisecond
 	res := mustRun(t, cfg)
 	if !res.OK() || len(res.Parts) != 3 || len(b.waiting) > 0 {
 		t.Fatalf("%d are left:\n%s", len(b.waiting), res)
 	}
-	// Half the capacity from 19 tenants in each of two turns of 150 ms, ten times the capacity from one in the second.
+	// Half the capacity from 19 tenants in each of two turns of 400 ms, ten times the capacity from one in the second.
 	calm, beside, flood := res.Parts[0], res.Parts[1], res.Parts[2]
 	if calm.Messages < 20 || beside.Messages < 20 || flood.Messages < 10*beside.Messages || res.Ratio <= 0 || res.RatioP99 <= 0 {
 		t.Errorf("%s", res)
@@ -288,7 +288,7 @@ func TestFlatFaults(t *testing.T) {
 	// What is lost in a turn with little counts too.
 	b := &broker{keep: func(n int) bool { return n != 5 }}
 	cfg := b.quick(Flat)
-	cfg.Queues, cfg.drainStall = 10, 300*time.Millisecond
+	cfg.Queues, cfg.drainStall = 10, busy
 	if res := mustRun(t, cfg); res.Lost != 1 || res.OK() {
 		t.Errorf("lost %d, want 1", res.Lost)
 	}
