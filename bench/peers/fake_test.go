@@ -230,7 +230,7 @@ func newBench(t *testing.T, workloads ...string) *bench {
 	}
 	o.workloads = workloads
 	within := usualBounds
-	within.settle, within.readBack, within.before, within.after, within.back = 300*time.Millisecond, 2*time.Second, 100*time.Millisecond, 300, 5*time.Second
+	within.settle, within.readBack, within.before, within.after, within.back = 2*time.Second, 5*time.Second, 100*time.Millisecond, 300, 20*time.Second
 	return &bench{o: o, e: &env{data: t.TempDir()}, within: within, report: &report{}, log: &bytes.Buffer{}}
 }
 
