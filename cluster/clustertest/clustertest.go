@@ -15,10 +15,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,6 +120,7 @@ func (c *Cluster) TryStart(i, expect int) error {
 	if !s.moves {
 		cfg.RaftAddr, cfg.GossipAddr = again(s.raft), again(s.gossip)
 	}
+	raftAddr, gossipAddr := cfg.RaftAddr, cfg.GossipAddr
 	s.moves = false
 	for j, o := range c.slots {
 		if j != i && o.gossip != "" {
@@ -131,6 +134,10 @@ func (c *Cluster) TryStart(i, expect int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
 	n, err := cluster.Start(ctx, cfg)
+	if err != nil && strings.Contains(err.Error(), "address already in use") && cfg.RaftAddr == raftAddr && cfg.GossipAddr == gossipAddr { // since it was looked at
+		cfg.RaftAddr, cfg.GossipAddr = fresh, fresh
+		n, err = cluster.Start(ctx, cfg)
+	}
 	if err != nil {
 		return err
 	}
@@ -199,24 +206,27 @@ func (c *Cluster) Stop(i int) {
 
 const fresh = "127.0.0.1:0"
 
-// again is an address that a node had, or a new one where that was none or is taken.
+// again is an address that a node had, or a new one where that was none or is taken. New ones are none of the ports that systems give to
+// outgoing connections and to whoever asks for any, so that a node that is down still finds its own free.
 func again(addr string) string {
-	if addr == "" {
-		return fresh
+	for range 100 {
+		if addr != "" && vacant(addr) {
+			return addr
+		}
+		addr = fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
 	}
+	return fresh
+}
+
+// vacant says whether nobody has a port, of TCP or UDP.
+func vacant(addr string) bool {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return fresh
+		return false
 	}
 	defer l.Close()
 	p, err := net.ListenPacket("udp", addr)
-	if err != nil {
-		return fresh
-	}
-	if p.Close() != nil {
-		return fresh
-	}
-	return addr
+	return err == nil && p.Close() == nil
 }
 
 // Move has node i, which is down, start on new ports the next time.
