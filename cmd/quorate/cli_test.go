@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -16,12 +15,7 @@ import (
 // devNode runs `quorate dev` in this process until the test ends and returns its address.
 func devNode(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := freePorts(t)[0]
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan int, 1)
 	var out bytes.Buffer
@@ -235,7 +229,7 @@ func TestWrongUse(t *testing.T) {
 		{"unknown dead letter", []string{"dlq", "show", "q", noToken}, exitNotFound, "not_found"},
 		{"unknown token", []string{"ack", noToken + noToken}, exitNotFound, "not_found"},
 		{"not a token", []string{"ack", "hello"}, exitFailed, "token"},
-		{"wait that runs out", []string{"result", "wait", "later", "--queue", "q", "--timeout", "200ms"}, exitTimeout, ""},
+		{"wait that runs out", []string{"result", "wait", "later", "--queue", "q", "--timeout", "2s"}, exitTimeout, ""},
 		{"removing the last node", []string{"cluster", "remove", "dev"}, exitFailed, "failed_precondition"},
 		{"work without a command", []string{"work", "q"}, exitUsage, "--"},
 	} {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -205,15 +204,7 @@ func TestDeclaredAreApplied(t *testing.T) {
 		}
 	}
 	write(declaredFile)
-	var ports [3]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports[i] = l.Addr().String()
-		l.Close()
-	}
+	ports := freePorts(t)
 	addr := ports[0]
 	same := func() bool {
 		code, _, _ := cliRun(t, addr, "", "config", "diff", "--config", file)

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/wire"
 )
@@ -151,12 +150,9 @@ func TestHooksAreServed(t *testing.T) {
 	const secret = "pd-secret-that-nobody-may-see"
 	t.Setenv("PAGERDUTY_WEBHOOK_SECRET", secret)
 	file := writeHookFiles(t)
-	free, err := proc.FreePorts(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := freePorts(t)
 	addr := free[0]
-	log, stop := serveWith(t, file, [3]string(free))
+	log, stop := serveWith(t, file, free)
 	post := func(body, key, secret string) (int, map[string]any) {
 		t.Helper()
 		m := hmac.New(sha256.New, []byte(secret))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -65,15 +64,7 @@ func observed(t *testing.T, more string) (addr string, log *safeBuffer, stop fun
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var ports [3]string
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports[i] = l.Addr().String()
-		l.Close()
-	}
+	ports := freePorts(t)
 	log, end := serveWith(t, file, ports)
 	return ports[0], log, func() []sentSpan {
 		end()

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/transport/push"
 )
 
@@ -170,12 +169,9 @@ push_secrets = ["newer"]
 			t.Fatal(err)
 		}
 	}
-	free, err := proc.FreePorts(3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := freePorts(t)
 	addr := free[0]
-	log, stop := serveWith(t, filepath.Join(dir, "quorate.toml"), [3]string(free))
+	log, stop := serveWith(t, filepath.Join(dir, "quorate.toml"), free)
 	await(t, "the declared queue", func() bool {
 		code, _, _ := cliRun(t, addr, "", "queue", "show", "unknown")
 		return code == 0
@@ -203,7 +199,7 @@ push_secrets = ["newer"]
 	stop()
 	_, out, errs := cliRun(t, addr, "", "serve", "--config", filepath.Join(dir, "quorate.toml"), "--print-config")
 	texts := map[string]string{"the log": log.String(), "metrics": metrics, "print-config": out + errs, "the listing": shown}
-	err = filepath.Walk(filepath.Join(dir, "data"), func(path string, info os.FileInfo, err error) error {
+	err := filepath.Walk(filepath.Join(dir, "data"), func(path string, info os.FileInfo, err error) error {
 		if err != nil || info.IsDir() {
 			return err
 		}
@@ -232,11 +228,8 @@ func TestPushIsGuarded(t *testing.T) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, "[[queue]]\nname = \"q\"\npush_url = %q\n", url), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := proc.FreePorts(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, _ := serveWith(t, file, [3]string(free))
+	free := freePorts(t)
+	log, _ := serveWith(t, file, free)
 	must(t, free[0], "", "enqueue", "q", "body")
 	var stats string
 	await(t, "why it is not pushed", func() bool {
@@ -320,17 +313,14 @@ func TestPushStops(t *testing.T) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, "[push]\nallow = [\"127.0.0.1\"]\n[[queue]]\nname = \"q\"\npush_url = %q\npush_timeout_ms = 60000\n", s.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ports, err := proc.FreePorts(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, stop := serveWith(t, file, [3]string(ports[:3]))
+	ports := freePorts(t)
+	_, stop := serveWith(t, file, ports)
 	must(t, ports[0], "", "enqueue", "q", "body")
 	if a := <-begun; a != "1" {
 		t.Errorf("first in attempt %s", a)
 	}
 	stop()
-	serveWith(t, file, [3]string(ports[:3]))
+	serveWith(t, file, ports)
 	select {
 	case a := <-begun:
 		if a != "1" {

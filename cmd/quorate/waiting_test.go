@@ -71,7 +71,7 @@ func TestWaiting(t *testing.T) {
 
 func TestNoLeaderIsSaid(t *testing.T) {
 	t.Parallel()
-	code, out, errs := cliRun(t, "127.0.0.1:1", "", "queue", "list", "--call-timeout", "2500ms")
+	code, out, errs := cliRun(t, "127.0.0.1:1", "", "queue", "list", "--call-timeout", "6s") // long after the two seconds
 	if code != exitUnavailable || out != "" || !strings.Contains(errs, "no leader can be reached at 127.0.0.1:1") || strings.Count(errs, "\n") != 2 {
 		t.Errorf("exit %d, stdout %q, stderr %q", code, out, errs)
 	}
