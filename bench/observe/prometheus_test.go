@@ -214,7 +214,7 @@ func TestPrometheus(t *testing.T) {
 		t.Skip("starts three nodes and Prometheus")
 	}
 	program(t, "prometheus")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	binary := filepath.Join(t.TempDir(), "quorate")
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/quorate/quorate/cmd/quorate").CombinedOutput(); err != nil {

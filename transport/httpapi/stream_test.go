@@ -253,7 +253,7 @@ func TestStreamStalls(t *testing.T) {
 	feed := newFeed()
 	stalled := make(chan struct{}, 1)
 	_, url := streaming(t, &fakeNode{feed: feed}, func(c *Config) {
-		c.EventTimeout, c.Stalled = 50*time.Millisecond, func() { stalled <- struct{}{} }
+		c.EventTimeout, c.Stalled = time.Second, func() { stalled <- struct{}{} }
 	})
 	_, r, _ := open(t, url+"/queue/listen", nil)
 	expect(t, r, "retry: 1000\n\n")

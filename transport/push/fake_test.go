@@ -2,6 +2,9 @@ package push
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -199,6 +202,20 @@ func start(t *testing.T, cfg Config) (p *Pusher, stop func()) {
 	})
 	t.Cleanup(stop)
 	return p, stop
+}
+
+// vacant is an address where nobody listens, and that nobody is given who asks for any or begins an outgoing connection.
+func vacant(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 10_000+rand.IntN(22_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			l.Close()
+			return addr
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
 }
 
 // serve is an endpoint.

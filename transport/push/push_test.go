@@ -19,12 +19,7 @@ import (
 // all go, each in its first attempt.
 func TestRestsUntilReached(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := vacant(t)
 	b, clock, reg := newBroker(Target{Queue: "q", URL: "http://" + addr, Concurrency: 4}), newClock(), prometheus.NewRegistry()
 	p, _ := start(t, Config{Broker: b, Allow: loopbacks, Clock: clock, Registry: reg})
 	const n = 20
@@ -50,7 +45,8 @@ func TestRestsUntilReached(t *testing.T) {
 		t.Errorf("%d messages were given back, want %d, and those on their way at that moment", given, breakAfter)
 	}
 	r := clock.next(t)
-	if l, err = net.Listen("tcp", addr); err != nil {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
 		t.Skipf("the port has been taken: %v", err)
 	}
 	s := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -274,13 +273,7 @@ func TestTimeout(t *testing.T) {
 // An endpoint that takes no connection within the time has not been sent anything.
 func TestUnreached(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + l.Addr().String()
-	l.Close()
-	b := newBroker(Target{Queue: "refused", URL: url + "/hook/token-of-somebody", Concurrency: 1}, Target{Queue: "unknown", URL: "http://no.such.name.invalid/x", Concurrency: 1})
+	b := newBroker(Target{Queue: "refused", URL: "http://127.0.0.1:1/hook/token-of-somebody", Concurrency: 1}, Target{Queue: "unknown", URL: "http://no.such.name.invalid/x", Concurrency: 1})
 	p, _ := start(t, Config{Broker: b, Allow: loopbacks, Clock: newClock()})
 	for _, queue := range []string{"refused", "unknown"} {
 		b.queue(queue) <- &Message{ID: queue}
