@@ -12,7 +12,7 @@ import (
 
 // Each item has its own outcome, in order; the good ones are done once, and doing it all again is safe. (C45)
 func badItem(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "batch", client.QueueOptions{})
 	ms := make([]client.Message, 10)
 	for i := range ms {
@@ -79,7 +79,7 @@ func dedupWindow(t *testing.T, cl *client.Client) {
 	dups, news := 0, 0
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for ctx := within(t, 60*time.Second); news < 5; <-tick.C {
+	for ctx := within(t, 3*time.Minute); news < 5; <-tick.C {
 		r, err := cl.Enqueue(ctx, "window", client.Message{Body: []byte("same"), DedupKey: []byte("k")})
 		if err != nil {
 			t.Fatal(err)

@@ -58,7 +58,7 @@ func pass(t *testing.T, c *proc.Cluster, queue string, workers int, then func(bo
 // bodies takes all of a queue and counts each body.
 func bodies(t *testing.T, cl *client.Client, queue string) map[string]int {
 	t.Helper()
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	got := map[string]int{}
 	for {
 		ds, err := cl.Lease(ctx, queue, client.LeaseOptions{Max: 1000, Lease: time.Minute})

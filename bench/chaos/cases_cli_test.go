@@ -172,7 +172,7 @@ func TestDoors(t *testing.T) {
 // Bodies, results and dead letters are byte-exact at every door; an empty body is an empty body; text that is not UTF-8 is
 // refused, and cut clean in error texts. (C62)
 func bytesEverywhere(t *testing.T, c *proc.Cluster, cl *client.Client) {
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	for name, body := range map[string][]byte{
 		"not UTF-8": {0xff, 0xfe, 0}, "zero": {0}, "empty": {}, "newline": []byte("a\n"), "all": allBytes(), "absent": nil,
 	} {
@@ -265,7 +265,7 @@ func idsAreStrings(t *testing.T, c *proc.Cluster, cl *client.Client) {
 
 // Creating and deleting many queues leaves no series behind; no label holds an id, a key, a task or a worker, and none stands unescaped. (C65)
 func seriesGo(t *testing.T, c *proc.Cluster, cl *client.Client) {
-	ctx := within(t, time.Minute)
+	ctx := within(t, 3*time.Minute)
 	scrape := func() string {
 		var all strings.Builder
 		for _, n := range c.Nodes {
@@ -329,8 +329,8 @@ func silentConsumer(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	if f, err := p.next(); err != nil || f.Type != wire.TypeOK {
 		t.Fatalf("frame %d, %v", f.Type, err)
 	}
-	for range 5 {
-		put(t, cl, "silent", client.Message{})
+	if _, errs := cl.EnqueueBatch(within(t, 30*time.Second), "silent", make([]client.Message, 5)); errors.Join(errs...) != nil {
+		t.Fatal(errors.Join(errs...))
 	}
 	counts(t, cl, "silent", [5]int64{1: 5}) // all with one that reads no more and answers no ping
 	done, begin := map[string]bool{}, time.Now()

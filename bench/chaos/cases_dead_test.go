@@ -38,7 +38,7 @@ func dies(t *testing.T, cl *client.Client, queue string, m client.Message) (clie
 
 // The delivery counter, the history, the task's name and the loop counter, through move, requeue, edit and another death. (C53)
 func movedLife(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "life-dead", client.QueueOptions{})
 	create(t, cl, "life", client.QueueOptions{DeadLetterQueue: "life-dead"})
 	r, d := dies(t, cl, "life", client.Message{TaskID: "job", Body: []byte{0xff, 0}, Kind: "k"})
@@ -88,7 +88,7 @@ func movedLife(t *testing.T, cl *client.Client) {
 }
 
 func movedCloses(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "close-dead", client.QueueOptions{})
 	create(t, cl, "close", client.QueueOptions{DeadLetterQueue: "close-dead"})
 	dies(t, cl, "close", client.Message{TaskID: "job"})
@@ -110,7 +110,7 @@ func movedCloses(t *testing.T, cl *client.Client) {
 
 // A cap that is exact, and a letter that says why it stayed. (C52)
 func movedStays(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "stay", client.QueueOptions{DeadLetterQueue: "stay-dead"})
 	dies(t, cl, "stay", client.Message{TaskID: "a"})
 	create(t, cl, "stay-dead", client.QueueOptions{MaxDead: 1})
@@ -190,7 +190,7 @@ func movedPoison(t *testing.T, cl *client.Client) {
 
 // A bulk requeue takes what had died when it began: what dies again at once is not taken for ever.
 func bulkTakesOnce(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "once", client.QueueOptions{})
 	const many = 30
 	for range many {
@@ -216,7 +216,7 @@ func bulkTakesOnce(t *testing.T, cl *client.Client) {
 func TestBulkRequeueAcrossLeaderKill(t *testing.T) {
 	c := start(t, 3)
 	cl := open(t, c.Addrs()...)
-	ctx := within(t, 120*time.Second)
+	ctx := within(t, 3*time.Minute)
 	const many = 3000
 	create(t, cl, "bulk-dead", client.QueueOptions{})
 	create(t, cl, "bulk", client.QueueOptions{DeadLetterQueue: "bulk-dead"})

@@ -191,7 +191,7 @@ func lowerMaximum(t *testing.T, cl *client.Client) {
 		for range 3 {
 			nack(t, cl, take(t, cl, "lower", time.Minute), 0)
 		}
-		nack(t, cl, take(t, cl, "lower", time.Minute), 500*time.Millisecond)
+		nack(t, cl, take(t, cl, "lower", time.Minute), 6*time.Second) // longer than it takes to have the second one there
 	}
 	if err := cl.SetQueue(within(t, 30*time.Second), "lower", client.QueueOptions{Retry: fixed(time.Hour, 2)}); err != nil {
 		t.Fatal(err)
@@ -210,7 +210,7 @@ func lowerMaximum(t *testing.T, cl *client.Client) {
 
 // The new end is now + d, never beyond the message's timeout, which runs from the lease. Each misuse has its error. (C41)
 func extend(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "extend", client.QueueOptions{Lease: 40 * time.Second, Retry: fixed(10*time.Millisecond, 5)})
 	r := put(t, cl, "extend", client.Message{})
 	d := take(t, cl, "extend", 10*time.Second)
@@ -260,10 +260,10 @@ func extend(t *testing.T, cl *client.Client) {
 	_, err = cl.Extend(ctx, "nonsense", time.Minute)
 	refused(t, "no token at all", err, client.ErrInvalidArgument)
 
-	put(t, cl, "extend", client.Message{Timeout: 5 * time.Second})
-	d = take(t, cl, "extend", time.Second)
-	if x, err := cl.Extend(ctx, d.Token, time.Hour); err != nil || x.Left > 5*time.Second || x.Left < time.Second/2 {
-		t.Errorf("with a timeout of 5 s: %s left, %v", x.Left, err)
+	put(t, cl, "extend", client.Message{Timeout: 10 * time.Second})
+	d = take(t, cl, "extend", 8*time.Second)
+	if x, err := cl.Extend(ctx, d.Token, time.Hour); err != nil || x.Left > 10*time.Second || x.Left < time.Second/2 {
+		t.Errorf("with a timeout of 10 s: %s left, %v", x.Left, err)
 	}
 	begin := time.Now()
 	second := take(t, cl, "extend", time.Minute)
@@ -275,7 +275,7 @@ func extend(t *testing.T, cl *client.Client) {
 // What is out when a queue is purged stays; when the queue is deleted, or the dead letter, its token is of nothing, and the
 // counters say so. (C42)
 func gone(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "gone", client.QueueOptions{Retry: fixed(time.Millisecond, 3)})
 	for range 3 {
 		put(t, cl, "gone", client.Message{})
@@ -326,7 +326,7 @@ func gone(t *testing.T, cl *client.Client) {
 
 // A message delayed, or retried, for longer than a lease comes once, and not before its time. (C51)
 func longDelay(t *testing.T, cl *client.Client) {
-	const wait = 2 * time.Second
+	const wait = 5 * time.Second
 	create(t, cl, "delay", client.QueueOptions{Lease: 100 * time.Millisecond})
 	put(t, cl, "delay", client.Message{Body: []byte("retried")})
 	nack(t, cl, take(t, cl, "delay", 0), wait)
@@ -339,7 +339,7 @@ func longDelay(t *testing.T, cl *client.Client) {
 		t.Fatal(err)
 	}
 	defer sub.Close(within(t, 30*time.Second))
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	for range 2 {
 		select {
 		case d := <-got:

@@ -51,9 +51,9 @@ func longTask(t *testing.T, cl *client.Client) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- cl.Consume(ctx, "long", client.ConsumeOptions{Lease: 2 * time.Second, Concurrency: 2}, func(ctx context.Context, d *client.Delivery) (*client.Result, error) {
+		ended <- cl.Consume(ctx, "long", client.ConsumeOptions{Lease: 4 * time.Second, Concurrency: 2}, func(ctx context.Context, d *client.Delivery) (*client.Result, error) {
 			runs.Add(1)
-			work := time.NewTimer(10 * time.Second)
+			work := time.NewTimer(20 * time.Second)
 			defer work.Stop()
 			select {
 			case <-work.C:
@@ -64,8 +64,8 @@ func longTask(t *testing.T, cl *client.Client) {
 		})
 	}()
 	res, err := cl.WaitResult(within(t, 60*time.Second), "", r.ID)
-	if err != nil || res.Result == nil || res.Result.Attempts != 1 || res.Result.Duration < 9400*time.Millisecond {
-		t.Errorf("result %+v, %v, want one of the first attempt after 10 s (less 6 %%, the clocks' difference)", res, err)
+	if err != nil || res.Result == nil || res.Result.Attempts != 1 || res.Result.Duration < 18800*time.Millisecond {
+		t.Errorf("result %+v, %v, want one of the first attempt after 20 s (less 6 %%, the clocks' difference)", res, err)
 	}
 	stop()
 	if err := <-ended; err != nil {
@@ -85,14 +85,14 @@ func panicHangTimeout(t *testing.T, cl *client.Client) {
 	policy := fixed(10*time.Millisecond, 2)
 	ids := map[string]client.Receipt{
 		"panic": put(t, cl, "handlers", client.Message{Body: []byte("panic"), Retry: policy}),
-		"hang":  put(t, cl, "handlers", client.Message{Body: []byte("hang"), Retry: policy, Timeout: 1500 * time.Millisecond}),
+		"hang":  put(t, cl, "handlers", client.Message{Body: []byte("hang"), Retry: policy, Timeout: 4 * time.Second}),
 		"slow":  put(t, cl, "handlers", client.Message{Body: []byte("slow"), Retry: policy, Timeout: 30 * time.Second}),
 	}
 	release := make(chan struct{})
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
-		ended <- cl.Consume(ctx, "handlers", client.ConsumeOptions{Lease: time.Second, Concurrency: 6, DrainTimeout: 5 * time.Second}, func(ctx context.Context, d *client.Delivery) (*client.Result, error) {
+		ended <- cl.Consume(ctx, "handlers", client.ConsumeOptions{Lease: 3 * time.Second, Concurrency: 6, DrainTimeout: 5 * time.Second}, func(ctx context.Context, d *client.Delivery) (*client.Result, error) {
 			switch string(d.Body) {
 			case "panic":
 				panic("at the disco")
@@ -103,7 +103,7 @@ func panicHangTimeout(t *testing.T, cl *client.Client) {
 				}
 				return nil, context.Cause(ctx)
 			}
-			work := time.NewTimer(4 * time.Second)
+			work := time.NewTimer(8 * time.Second)
 			defer work.Stop()
 			select {
 			case <-work.C:
@@ -122,7 +122,7 @@ func panicHangTimeout(t *testing.T, cl *client.Client) {
 		t.Errorf("after two hangs the dead letter is %+v, want two attempts", d)
 	}
 	for _, a := range d.History {
-		// Each ran for 1.5 s at most, waits and the machine apart: the attempts' ends are what is recorded.
+		// Each ran for 4 s at most, waits and the machine apart: the attempts' ends are what is recorded.
 		if a.Error == "" {
 			t.Errorf("attempt without an error: %+v", a)
 		}

@@ -49,14 +49,8 @@ func lateAckAcrossLeaders(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	for range 3 {
 		r := put(t, cl, "late", client.Message{})
 		d := take(t, cl, "late", 100*time.Millisecond)
-		before := leader(t, c)
 		becomes(t, cl, r.ID, "retrying")
-		if err := cl.Transfer(within(t, 30*time.Second), ""); err != nil {
-			t.Fatal(err)
-		}
-		if after := leader(t, c); after == before {
-			t.Errorf("node %s still leads", after.Name)
-		}
+		moved(t, c, cl)
 		ack(t, cl, d, "late")
 		ack(t, cl, d, "late")
 	}
@@ -89,10 +83,14 @@ func transfersUnderLoad(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	if moved < rounds*3/4 {
 		t.Errorf("leadership moved in %d of %d", moved, rounds)
 	}
-	if r.Refused+r.Unknown > 0 || r.LongestGap > 3*time.Second {
-		t.Errorf("%d refused, %d unknown, longest gap %s; want none and less than 3 s", r.Refused, r.Unknown, r.LongestGap)
+	if r.Refused+r.Unknown > 0 || r.LongestGap > longGap {
+		t.Errorf("%d refused, %d unknown, longest gap %s; want none and less than %s", r.Refused, r.Unknown, r.LongestGap, longGap)
 	}
 }
+
+// longGap is longer than the cluster is without a leader who can be written to, twice and thrice on a crowded machine, and shorter than what a
+// client takes that hears nothing of it: its pings'.
+const longGap = 6 * time.Second
 
 // The offer ends with an error, the leader goes on, and whoever leads later can be written to. (C1)
 func transferToHanging(t *testing.T, c *proc.Cluster, cl *client.Client) {
@@ -102,13 +100,13 @@ func transferToHanging(t *testing.T, c *proc.Cluster, cl *client.Client) {
 		if err := cl.Transfer(within(t, 30*time.Second), target.Name); err == nil {
 			t.Errorf("leadership was handed to node %s, which hangs", target.Name)
 		}
-		quick(t, cl, 5*time.Second, "after an aborted transfer")
+		quick(t, cl, 7*time.Second, "after an aborted transfer")
 		thaw()
 		for _, n := range []*proc.Node{target, old} { // there and back
 			eventually(t, 30*time.Second, n.Name+" leads", func(ctx context.Context) bool {
 				return n.Leads(ctx) || cl.Transfer(ctx, n.Name) == nil && n.Leads(ctx)
 			})
-			quick(t, cl, 5*time.Second, "at leader "+n.Name)
+			quick(t, cl, 7*time.Second, "at leader "+n.Name)
 		}
 	}
 }
@@ -128,7 +126,7 @@ func transferToLaggard(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	}
 	thaw()
 	err := cl.Transfer(within(t, 30*time.Second), target.Name)
-	quick(t, cl, 5*time.Second, fmt.Sprintf("after a transfer to a node far behind (%v)", err))
+	quick(t, cl, 7*time.Second, fmt.Sprintf("after a transfer to a node far behind (%v)", err))
 	whole(t, cl, 3)
 	if err := cl.DeleteQueue(within(t, 30*time.Second), "bulk"); err != nil {
 		t.Fatal(err)
@@ -230,8 +228,8 @@ func noMajority(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	for i := range waves * each {
 		select {
 		case d := <-latest:
-			if d > deadline+time.Second {
-				t.Fatalf("a call took %s, want at most its deadline and a second", d)
+			if d > deadline+4*time.Second {
+				t.Fatalf("a call took %s, want at most its deadline of %s and what a crowded machine takes", d, deadline)
 			}
 		case <-within(t, 10*time.Second).Done():
 			t.Fatalf("only %d of %d calls have ended", i, waves*each)
@@ -257,7 +255,7 @@ func noMajority(t *testing.T, c *proc.Cluster, cl *client.Client) {
 // Workers that extend keep what they have through the leader's death, at their first attempt; what others held who died
 // with it comes back after its lease, not before, and not minutes later. (C25)
 func leasesAcrossKill(t *testing.T, c *proc.Cluster, cl *client.Client) {
-	const many, lease = 50, 5 * time.Second
+	const many, lease = 50, 10 * time.Second // longer than a fail-over, on a crowded machine too
 	ms := make([]client.Message, 2*many)
 	create(t, cl, "held", client.QueueOptions{Retry: fixed(time.Millisecond, 5)})
 	if _, errs := cl.EnqueueBatch(within(t, 30*time.Second), "held", ms); errors.Join(errs...) != nil {
@@ -412,8 +410,8 @@ func rollingRestart(t *testing.T, c *proc.Cluster, cl *client.Client) {
 		revive(t, cl, n)
 	}
 	stop()
-	if r := audit(t, c, l, "rolling"); r.Refused+r.Unknown > 0 || r.LongestGap > 3*time.Second {
-		t.Errorf("%d refused, %d unknown, longest gap %s; want none and less than 3 s", r.Refused, r.Unknown, r.LongestGap)
+	if r := audit(t, c, l, "rolling"); r.Refused+r.Unknown > 0 || r.LongestGap > longGap {
+		t.Errorf("%d refused, %d unknown, longest gap %s; want none and less than %s", r.Refused, r.Unknown, r.LongestGap, longGap)
 	}
 }
 
@@ -448,9 +446,7 @@ func dedupAndDelaysSurvive(t *testing.T, c *proc.Cluster, cl *client.Client) {
 		t.Fatal(err)
 	}
 	again("after a purge")
-	if err := cl.Transfer(within(t, 30*time.Second), ""); err != nil {
-		t.Fatal(err)
-	}
+	moved(t, c, cl)
 	again("at another leader")
 	c.Kill()
 	if err := c.Start(within(t, time.Minute)); err != nil {
@@ -515,6 +511,6 @@ func restarts(t *testing.T, c *proc.Cluster, cl *client.Client) {
 			t.Fatal(err)
 		}
 		whole(t, cl, 3)
-		quick(t, cl, 5*time.Second, "after a mass restart")
+		quick(t, cl, 7*time.Second, "after a mass restart")
 	}
 }

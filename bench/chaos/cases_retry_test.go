@@ -234,12 +234,12 @@ func exactAttempts(t *testing.T, cl *client.Client) {
 // Waits are spread over [d, d+J], each as the contract computes it from the id and the attempt. (C49)
 func jitter(t *testing.T, cl *client.Client) {
 	const base, spread, many = 60_000, 7_000, 200
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	create(t, cl, "jitter", client.QueueOptions{Retry: &client.RetryPolicy{Kind: "fixed", Initial: base * time.Millisecond, MaxAttempts: 3, Jitter: spread * time.Millisecond}})
 	if _, errs := cl.EnqueueBatch(ctx, "jitter", make([]client.Message, many)); errors.Join(errs...) != nil {
 		t.Fatal(errors.Join(errs...))
 	}
-	ds, err := cl.Lease(ctx, "jitter", client.LeaseOptions{Max: many, Lease: time.Minute})
+	ds, err := cl.Lease(ctx, "jitter", client.LeaseOptions{Max: many, Lease: 10 * time.Minute})
 	if err != nil || len(ds) != many {
 		t.Fatalf("leased %d, %v", len(ds), err)
 	}
@@ -361,7 +361,7 @@ func maxDead(t *testing.T, cl, impatient *client.Client) {
 // What a dead letter holds, and what a requeue makes of it: a new id, the same task, all attempts, at the end of the queue.
 // (C53)
 func redrive(t *testing.T, cl *client.Client) {
-	ctx := within(t, 60*time.Second)
+	ctx := within(t, 3*time.Minute)
 	m := client.Message{Body: []byte{0xff, 0xfe, 0}, TaskID: "the-task", Kind: "k", ContentType: "x/y", Headers: []client.Header{{Name: "a", Value: "b"}},
 		Retry: fixed(time.Millisecond, 2)}
 	first := put(t, cl, "redrive", m)

@@ -157,6 +157,18 @@ func follower(t *testing.T, c *proc.Cluster) *proc.Node {
 	panic("a cluster of one")
 }
 
+// moved has another node lead. An offer of leadership that is not taken within an election time-out has failed, as on a crowded machine it may,
+// and is made again.
+func moved(t *testing.T, c *proc.Cluster, cl *client.Client) {
+	t.Helper()
+	before := leader(t, c)
+	eventually(t, 60*time.Second, "another node leads", func(ctx context.Context) bool {
+		_ = cl.Transfer(ctx, "") // what came of it is seen
+		now, err := c.Leader(ctx)
+		return err == nil && now != before
+	})
+}
+
 // status is the cluster as its leader sees it; it waits for one.
 func status(t *testing.T, cl *client.Client) client.ClusterStatus {
 	t.Helper()

@@ -195,9 +195,7 @@ func changeWaiting(t *testing.T, c *proc.Cluster, cl *client.Client) {
 	// Put off again and again, across a change of leader, never beyond two hours.
 	for i := range 3 {
 		if i == 1 {
-			if err := cl.Transfer(ctx, ""); err != nil {
-				t.Fatal(err)
-			}
+			moved(t, c, cl)
 		}
 		got, err := cl.Reschedule(ctx, "change", "digest", client.RescheduleOptions{Delay: client.After(3 * time.Hour), MaxWait: 2 * time.Hour})
 		if err != nil || got.ID != r.ID || !got.DueAt.Equal(enqueued.Add(2*time.Hour)) {

@@ -80,7 +80,7 @@ func (b *beat) lap(t *testing.T, what string) {
 	slices.Sort(took)
 	t.Logf("%-34s the rest: %5d rounds of enqueue, lease, ack: p50 %v p99 %v max %v", what, len(took), took[len(took)/2],
 		took[len(took)*99/100], took[len(took)-1])
-	if longest := took[len(took)-1]; longest > 2*time.Second {
+	if longest := took[len(took)-1]; longest > 5*time.Second { // with an election on a crowded machine in it
 		t.Errorf("%s: the rest stood still for %v", what, longest)
 	}
 }

@@ -83,7 +83,7 @@ func TestHTTPAtAFollower(t *testing.T) {
 			}
 		}
 	})
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(3 * time.Minute)
 	all := func() bool {
 		mu.Lock()
 		defer mu.Unlock()

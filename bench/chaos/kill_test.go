@@ -95,7 +95,7 @@ func audit(t *testing.T, c *proc.Cluster, l *Ledger, queue string) Report {
 }
 
 // Killing any node at any moment loses nothing, invents nothing, records one result a task, and leaves equal states; the
-// longest gap between confirmed enqueues stays under 3 s.
+// longest gap between confirmed enqueues stays short.
 func TestKillAnyNode(t *testing.T) { withLogStores(t, testKillAnyNode) }
 
 func testKillAnyNode(t *testing.T, args ...string) {
@@ -131,8 +131,8 @@ func testKillAnyNode(t *testing.T, args ...string) {
 	stop()
 	r := audit(t, c, l, "w3")
 	verify(t, setup, 3)
-	if r.LongestGap > 3*time.Second {
-		t.Errorf("the longest gap between confirmed enqueues is %s, want under 3 s", r.LongestGap)
+	if r.LongestGap > longGap {
+		t.Errorf("the longest gap between confirmed enqueues is %s, want less than %s", r.LongestGap, longGap)
 	}
 	t.Logf("%d of %d kills hit the leader", leaders, *killsFlag)
 }

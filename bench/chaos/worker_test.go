@@ -59,9 +59,9 @@ func TestWorkerKilledInMidTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	killGroup(busy(t, c, "jobs", []string{"--lease", "1s"}, "true"))
-	worker(t, c, "jobs", []string{"--lease", "1s"}, "echo $QUORATE_ATTEMPT")
-	res, err := cl.WaitResult(within(t, 20*time.Second), "", r.ID)
+	killGroup(busy(t, c, "jobs", []string{"--lease", "4s"}, "true"))
+	worker(t, c, "jobs", []string{"--lease", "4s"}, "echo $QUORATE_ATTEMPT")
+	res, err := cl.WaitResult(within(t, time.Minute), "", r.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestCrashLoopEndsInDeadLetters(t *testing.T) {
 		t.Fatal(errs[0])
 	}
 	worker(t, c, "jobs", nil, "echo fine")
-	res, err = cl.WaitResult(within(t, 20*time.Second), "", rs[0].ID)
+	res, err = cl.WaitResult(within(t, time.Minute), "", rs[0].ID)
 	if err != nil || res.Result == nil || string(res.Result.Output) != "fine\n" || res.Result.Attempts != 1 {
 		t.Fatalf("after requeue: %+v, %v", res, err)
 	}
@@ -138,7 +138,7 @@ func TestWorkerStoppedCostsNoAttempt(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := worker(t, c, "jobs", []string{"--prefetch", "10", "--lease", "60s"}, "exec sleep 0.3")
+	w := worker(t, c, "jobs", []string{"--prefetch", "10", "--lease", "60s"}, "exec sleep 1")
 	eventually(t, 20*time.Second, "ten are out", func(ctx context.Context) bool {
 		q, err := cl.Queue(ctx, "jobs")
 		return err == nil && q.Processing+q.Totals["acked"] >= 10
@@ -149,7 +149,7 @@ func TestWorkerStoppedCostsNoAttempt(t *testing.T) {
 	if err := w.Wait(); err != nil {
 		t.Fatalf("worker after SIGTERM: %v", err)
 	}
-	ds, err := cl.Lease(within(t, 5*time.Second), "jobs", client.LeaseOptions{Max: 10})
+	ds, err := cl.Lease(within(t, 30*time.Second), "jobs", client.LeaseOptions{Max: 10})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -199,7 +199,7 @@ func TestRate(t *testing.T) {
 func TestCutDropsWhatIsUnderWay(t *testing.T) {
 	s := begin(t, 2)
 	sender, n := udp(t, s, "n1"), listen(t, s, "n2")
-	if err := s.Shape("n1", "n2", Shape{DelayLow: 300 * time.Millisecond, DelayHigh: 300 * time.Millisecond}); err != nil {
+	if err := s.Shape("n1", "n2", Shape{DelayLow: 5 * time.Second, DelayHigh: 5 * time.Second}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := sender.WriteTo(make([]byte, 8), target(s, "n2")); err != nil {

@@ -104,12 +104,12 @@ func TestLife(t *testing.T) {
 	if err := Available(); err != nil {
 		t.Skipf("there can be no switch here: %v", err)
 	}
-	s, err := New(Options{Nodes: []string{"n1"}, Life: 50 * time.Millisecond})
+	s, err := New(Options{Nodes: []string{"n1"}, Life: 2 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, func() string {
-		if err := s.Heal(); err != nil && strings.Contains(err.Error(), "after its life of 50ms") {
+		if err := s.Heal(); err != nil && strings.Contains(err.Error(), "after its life of 2s") {
 			return ""
 		}
 		return "the switch closes"
