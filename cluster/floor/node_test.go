@@ -25,9 +25,25 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
+// threeNodes makes nodes anew where their leader lost its post before it was done, as it may on a busy machine: its elections are the
+// product's, of 250 ms.
 func threeNodes(t *testing.T, late bool) {
 	t.Parallel()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	const tries = 5
+	for i := range tries {
+		err := keepEntries(t, late)
+		if err == nil {
+			return
+		}
+		t.Logf("try %d: %v", i+1, err)
+	}
+	t.Errorf("the leader lost its post in each of %d tries", tries)
+}
+
+// keepEntries returns the error of an entry that the leader could not commit.
+func keepEntries(t *testing.T, late bool) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -73,7 +89,7 @@ func threeNodes(t *testing.T, late bool) {
 	const entries = 20
 	for range entries {
 		if err := leader.Apply(bytes.Repeat([]byte{7}, 256))(); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
 	if got := leader.Applied(); got != entries {
@@ -91,6 +107,7 @@ func threeNodes(t *testing.T, late bool) {
 			t.Errorf("node %d: the log on disk ends at %d (%v), want %d or more", i, last, err, entries)
 		}
 	}
+	return nil
 }
 
 // TestEntry: an entry is what the product's state machine applies, as one message.

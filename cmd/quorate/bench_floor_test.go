@@ -37,7 +37,18 @@ func TestBenchFloor(t *testing.T) {
 			CPU    *float64 `json:"server_cpu_us_per_msg"`
 			Errors int      `json:"errors"`
 		}
-		r := decode[result](t, must(t, "", "", args...))
+		var code int
+		var out, errs string
+		for range 5 { // the leader may lose its post on a busy machine, which ends a measurement
+			if code, out, errs = cliRun(t, "", "", args...); code == 0 || !strings.Contains(errs, "has the leader changed?") {
+				break
+			}
+			t.Log(errs)
+		}
+		if code != 0 {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+		r := decode[result](t, out)
 		if r.Workload != "floor" || r.Nodes != 3 || r.Size != 64 || r.Messages < 1 || r.Rate <= 0 || r.Confirm.P50 <= 0 || r.Confirm.P99 < r.Confirm.P50 || r.CPU == nil || r.Errors != 0 {
 			t.Errorf("%q: %+v", pace, r)
 		}

@@ -18,7 +18,7 @@ type Opinion struct {
 }
 
 // opinionTime bounds the search for one message; a message has some ten operations.
-const opinionTime = 5 * time.Second
+const opinionTime = 30 * time.Second
 
 // step is an operation on one message, as Porcupine gets it.
 type step struct {
