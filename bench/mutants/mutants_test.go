@@ -146,7 +146,7 @@ func TestTags(t *testing.T) {
 	}
 	text("none", "!("+strings.Join(all, " || ")+")", 0)
 	for tags, want := range map[string]bool{"": true, all[0]: true, all[0] + "," + all[1]: false} {
-		out, err := testbin.Command(t.Context(), root, time.Minute, "go", "vet", "-tags", tags, "./fsm/mutant")
+		out, err := testbin.Command(t.Context(), root, 5*time.Minute, "go", "vet", "-tags", tags, "./fsm/mutant")
 		if (err == nil) != want {
 			t.Errorf("go vet -tags %q: %v, want it to pass: %v\n%s", tags, err, want, out)
 		}
@@ -265,7 +265,7 @@ func TestNotFooled(t *testing.T) {
 			if without {
 				n = 0
 			}
-			tried[fmt.Sprint(n, c.pkg, c.run)] = r.try(t.Context(), n, slice{unit, c.pkg, c.run, nil, 3 * time.Second})
+			tried[fmt.Sprint(n, c.pkg, c.run)] = r.try(t.Context(), n, slice{unit, c.pkg, c.run, nil, 10 * time.Second})
 		}
 	}
 	for _, c := range cases {
