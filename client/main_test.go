@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quorate/quorate/internal/leaks"
+	"github.com/quorate/quorate/bench/leaks"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of back-off jitter and of random tests; 0: drawn and printed")

@@ -12,11 +12,11 @@ import (
 	"github.com/hashicorp/raft"
 	"go.uber.org/goleak"
 
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/cluster"
 	"github.com/quorate/quorate/cluster/clustertest"
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/store"
-	"github.com/quorate/quorate/internal/leaks"
 )
 
 func TestMain(m *testing.M) {

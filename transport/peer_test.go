@@ -10,7 +10,7 @@ import (
 
 	"github.com/gorilla/websocket"
 
-	"github.com/quorate/quorate/internal/leaks"
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/wire"
 )
 

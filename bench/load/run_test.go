@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/bench/proc"
 	"github.com/quorate/quorate/client"
-	"github.com/quorate/quorate/internal/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/cluster/store"
 	"github.com/quorate/quorate/fsm"
-	"github.com/quorate/quorate/internal/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }

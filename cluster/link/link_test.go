@@ -18,8 +18,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/cluster/store"
-	"github.com/quorate/quorate/internal/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/quorate/quorate/internal/leaks"
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/wire"
 )
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quorate/quorate/internal/leaks"
+	"github.com/quorate/quorate/bench/leaks"
 	"github.com/quorate/quorate/wire"
 )
 

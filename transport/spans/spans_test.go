@@ -13,7 +13,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/quorate/quorate/internal/leaks"
+	"github.com/quorate/quorate/bench/leaks"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
