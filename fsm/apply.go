@@ -31,7 +31,11 @@ func (s *State) Apply(index uint64, data []byte, fx *Effects) error {
 	s.dueMoves()
 	s.lookAtAcks()
 	for ; s.dec.Next(); s.opIndex++ {
-		s.applyOp()
+		if s.dec.key.given {
+			s.applyIdempotent()
+		} else {
+			s.applyOp()
+		}
 		s.fireBatches()
 		fx.OpEnd = append(fx.OpEnd, int32(len(fx.Outcomes)))
 	}

@@ -99,6 +99,9 @@ const (
 	FieldBatches  Field = 83 // the table of batches
 	FieldBatchID  Field = 84 // the batch that a message or an operation names
 	FieldMembers  Field = 85 // open members of a batch
+
+	// FieldIdempotency is an idempotency key, or the table of them.
+	FieldIdempotency Field = 100
 )
 
 // Fields of schedules.

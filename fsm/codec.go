@@ -97,6 +97,7 @@ var opNames = [256]string{
 	opChangeQueue:    "ChangeQueue",
 	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
 	opKVDelete: "KVDelete", opBatchCreate: "BatchCreate", opBatchSeal: "BatchSeal",
+	opIdempotent: "Idempotent",
 }
 
 // AppendEntryHeader begins an entry: format, now (log time, Unix ms) and shift (ms). The operations follow.
@@ -173,6 +174,8 @@ func CheckOp(op Op) error {
 				return err
 			}
 		}
+	case *Idempotent:
+		return o.check()
 	case *Reschedule:
 		if o.When >= whenEnd {
 			return fmt.Errorf("%w: Reschedule has a time of kind %d, want less than %d", ErrOpLimit, o.When, whenEnd)
@@ -283,6 +286,8 @@ func AppendOp(b []byte, op Op) []byte {
 		b = appendBytes(appendRequest(b, &o.Request), o.Name)
 	case *FireSchedule:
 		b = appendFire(b, o)
+	case *Idempotent:
+		b = appendIdempotent(b, o)
 	default:
 		panic(fmt.Sprintf("fsm: no encoding for operation %T", op))
 	}

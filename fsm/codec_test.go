@@ -105,6 +105,12 @@ func vectors() []vector {
 		{"kv-delete", &KVDelete{Request: req, Key: AppendKVKey(nil, "a", "b")}},
 		{"dead-edit", &DeadEdit{Request: req, Queue: q, ID: MakeID(1, 1, 1, 1), Fields: EditBody | EditDelay, Message: fullMessage()}},
 		{"dead-edit-nothing", &DeadEdit{Queue: q}},
+		{"idempotent", &Idempotent{
+			IdempotencyKey: IdempotencyKey{Key: [16]byte{1, 15: 2}, Print: [16]byte{3, 15: 4}, Part: 1<<32 - 1}, Note: []byte("note"),
+			Op: &Enqueue{Request: req, Queue: q, AutoCreate: true, Messages: []Message{fullMessage(), {}}},
+		}},
+		{"idempotent-release", &Idempotent{Op: &Release{Token: tok, Spent: true}}},
+		{"idempotent-pull", &Idempotent{IdempotencyKey: IdempotencyKey{Part: 300}, Op: &Lease{Queue: q, Max: 1, Waits: true}}},
 	}
 }
 
@@ -215,6 +221,12 @@ func TestDecodeRefuses(t *testing.T) {
 		{"subscription over 32 bits", join(entry(opLease, 0, 0), zero(16), []byte{0x80, 0x80, 0x80, 0x80, 0x10, 0, 0, 0, 0}), "32 bits"},
 		{"max over 32 bits", join(entry(opLease, 0, 0), zero(16), []byte{0, 0, 0x80, 0x80, 0x80, 0x80, 0x10, 0, 0}), "32 bits"},
 		{"ids past the end", entry(opDeadDelete, 0, 0, 1, 1, 2, 3), "1 ids cannot be in 3 bytes"},
+		{"a key without an operation", join(entry(opIdempotent), zero(32), []byte{0, 0}), "Idempotent ends early"},
+		{"a key cut off", join(entry(opIdempotent), zero(20)), "Idempotent ends early"},
+		{"part over 32 bits", join(entry(opIdempotent), zero(32), []byte{0x80, 0x80, 0x80, 0x80, 0x10, 0, opOpenSession}), "32 bits"},
+		{"note too long", join(entry(opIdempotent), zero(32), []byte{0, 0x81, 0x80, 0x02}, zero(MaxIdempotencyNote+1), []byte{opOpenSession}), "note of 32769 bytes"},
+		{"two keys", join(entry(opIdempotent), zero(32), []byte{0, 0, opIdempotent}, zero(32), []byte{0, 0, opOpenSession}), "operation 26 is unknown to this build behind a key"},
+		{"unknown behind a key", join(entry(opIdempotent), zero(32), []byte{0, 0, 79}), "operation 79 is unknown to this build behind a key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -251,6 +263,11 @@ func TestCheckOp(t *testing.T) {
 		{"push headers over it", &CreateQueue{Options: QueueOptions{PushHeaders: make([]string, 257)}}, false},
 		{"push headers at the limit", &CreateQueue{Options: QueueOptions{PushHeaders: make([]string, 256)}}, true},
 		{"set steps over it", &SetQueue{Options: QueueOptions{Retry: RetryPolicy{Steps: make([]int64, 257)}}}, false},
+		{"note at the limit", &Idempotent{Note: make([]byte, MaxIdempotencyNote), Op: &OpenSession{}}, true},
+		{"note over it", &Idempotent{Note: make([]byte, MaxIdempotencyNote+1), Op: &OpenSession{}}, false},
+		{"a key for a key", &Idempotent{Op: &Idempotent{Op: &OpenSession{}}}, false},
+		{"a key for nothing", &Idempotent{}, false},
+		{"steps over it behind a key", &Idempotent{Op: &SetQueue{Options: QueueOptions{Retry: RetryPolicy{Steps: make([]int64, 257)}}}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -21,8 +21,9 @@ type Decoder struct {
 	pos  int
 	err  error
 	op   uint8
-	todo bool // the current operation has not been read
-	scan bool // values are checked, not kept: batches go through one element
+	todo bool  // the current operation has not been read
+	scan bool  // values are checked, not kept: batches go through one element
+	key  opKey // of the current operation
 
 	scratch struct { // for Skip
 		message     Message
@@ -57,7 +58,7 @@ type Decoder struct {
 
 // Reset begins an entry. It checks the header; errors wrap ErrFormat.
 func (d *Decoder) Reset(data []byte) error {
-	d.data, d.pos, d.err, d.op, d.todo, d.scan = data, EntryHeaderSize, nil, 0, false, false
+	d.data, d.pos, d.err, d.op, d.todo, d.scan, d.key = data, EntryHeaderSize, nil, 0, false, false, opKey{}
 	switch {
 	case len(data) == 0:
 		d.err = fmt.Errorf("%w: entry is empty, want at least the header of %d bytes", ErrFormat, EntryHeaderSize)
@@ -78,7 +79,7 @@ func (d *Decoder) Shift() int64 { return int64(binary.LittleEndian.Uint64(d.data
 // Err is what ended the entry early, nil at its proper end.
 func (d *Decoder) Err() error { return d.err }
 
-// Op is the number of the operation that Next has found.
+// Op is the number of the operation that Next has found: of one with an idempotency key, that of the operation that the key is for.
 func (d *Decoder) Op() uint8 { return d.op }
 
 // Next goes to the next operation; false at the end of the entry and after an error.
@@ -95,6 +96,12 @@ func (d *Decoder) Next() bool {
 		return false
 	}
 	d.pos++
+	if d.key.given {
+		d.key = opKey{}
+	}
+	if d.op == opIdempotent && !d.idempotent() {
+		return false
+	}
 	d.todo = true
 	return true
 }
@@ -133,6 +140,10 @@ func DecodeEntry(data []byte) (Entry, error) {
 	}
 	e := Entry{Now: d.Now(), Shift: d.Shift()}
 	for d.Next() {
+		if k := d.key; k.given {
+			e.Ops = append(e.Ops, &Idempotent{IdempotencyKey: k.IdempotencyKey, Note: k.note, Op: d.value()})
+			continue
+		}
 		e.Ops = append(e.Ops, d.value())
 	}
 	if d.err != nil {

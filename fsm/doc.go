@@ -19,7 +19,7 @@
 // T is the greatest Now seen. Shift says how much of T's step was a jump of clocks: lease time is T − ΣShift, so a jump ends no
 // lease early. Due moves are what time does to messages: a delay over, a retry due, a lease at its deadline, a ttl over, in the
 // order of (due, kind of move, message id) over all queues. A lease lives until the move that ends it, never by comparison with
-// T. Everything else that time ends (dedup keys, results, tombstones, sessions, dead letters past retention) is gone for every
+// T. Everything else that time ends (dedup keys, results, tombstones, sessions, idempotency keys, dead letters past retention) is gone for every
 // look-up once T has passed its end, and is taken out of its table by reclaim, in the order of (table, end, position); a
 // table's maximum counts what is not yet reclaimed. That asks for no entry of its own (NextDue); [State.Untidy] says when one
 // would give something back.
@@ -112,6 +112,8 @@
 //	tombstones     TombstoneMillis              MaxTombstones a queue           the oldest goes, counted (done and cancelled)
 //	sessions       SessionIdleMillis idle       MaxSessions, MaxSessionBytes    overloaded, FieldSessions
 //	outcomes       low passes                   RequestWindow; MaxSessionBytes  invalid_argument; overloaded
+//	idempotency    IdempotencyMillis            MaxIdempotencyKeys, -Bytes      overloaded, FieldIdempotency
+//	keys
 //	dead letters   failed_at + retention now    max_dead                        queue_full, FieldDead, or the oldest goes
 //	KV keys        KVTTLMillis, deletion        MaxKVRecords, reserved included  queue_full, FieldKV
 //	KV deletions   KVTombMillis                 MaxKVDeletions                  the oldest goes, counted; watches from before it list again
@@ -138,8 +140,24 @@
 // Ids in one entry are numbered by one counter over messages, leases and sessions: all that is asked of them is that they
 // are unique and rise.
 //
-// Two outcomes are not remembered: the refusal of a request for want of room for its outcome (overloaded, FieldSessions), and that
+// Two outcomes of requests are not remembered: the refusal of a request for want of room for its outcome (overloaded, FieldSessions), and that
 // of a lease that waits and found nothing, which is not its answer yet.
+//
+// An idempotency key stands in the log before the operation that it is for, and belongs to it: there is no moment at which one has happened
+// and the other has not, so whoever was not answered may send both again, through any leader, and is answered with the outcomes of the
+// first time. What is kept are outcomes and not the answer's bytes, which nobody knows before the entry is applied: keeping those would
+// take a second entry, and a leader that dies before it leaves a key without an answer. Like outcomes side by side are kept as one, so that a batch
+// of a thousand is a record. What the proposer must know besides, to give the same answer, is the note, which means nothing here. A repeated lease
+// has those of its messages that are still out, whoever asks: the first consumer is kept with it. Several operations of one request are its
+// parts, under one key, so that a key which is another request's refuses all of them.
+//
+// An answer of queue_full or overloaded, of which nothing happened, is not kept: it says to try again, and the key would stand in
+// the way. All other refusals are. Where there is no room to keep an answer the operation is refused before it is carried out, for which as much room
+// is asked for as any may need. Keys end in the order in which they came, so their table is a list. A million keys of one answer each take
+// 162 MB.
+//
+// Rejected: a session for each caller by HTTP, which is an entry in the log for each, where acks and the like have no request id; evicting the oldest
+// key, since then nobody can rely on one.
 //
 // A ttl that has run out while a message was out decides before anything else when it comes back: the reason is expired, also
 // where the worker said permanent or the attempts were spent.

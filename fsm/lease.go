@@ -29,7 +29,7 @@ func (s *State) leaseOp(op *Lease) {
 		}
 		o.ID = ID{} // the tokens say it
 	} else if o.Code == OK {
-		s.leaseAgain(op, &o)
+		s.leaseAgain(op.Consumer, &o)
 	}
 	s.emit(o)
 }

@@ -28,6 +28,15 @@ const (
 	// RequestWindow is how far above low a request number may be.
 	RequestWindow = 4096
 
+	// MaxIdempotencyKeys and MaxIdempotencyBytes bound the idempotency keys and the answers that are kept under them; beyond: Overloaded,
+	// FieldIdempotency. A key counts idemKeyCost bytes, a run of like answers idemAnswerCost, a note its length, ended or not, until reclaimed;
+	// what an operation may need at most has to be there before it. IdempotencyMillis after its first answer a key ends.
+	MaxIdempotencyKeys  = 1_000_000
+	MaxIdempotencyBytes = 256 << 20
+	IdempotencyMillis   = 3_600_000
+	// MaxIdempotencyNote is the longest note of an operation with an idempotency key: a longer one is no entry.
+	MaxIdempotencyNote = 32 << 10
+
 	// TombstoneMillis is how long a task that was done without a result is remembered.
 	TombstoneMillis = 600_000
 	// MaxTombstones is how many such tasks a queue remembers; the oldest goes, counted.
@@ -68,6 +77,12 @@ const (
 	sessionCost = 128 // accounted bytes of a session, outcomes apart
 	outcomeCost = 48  // accounted bytes of a remembered outcome
 	resultCost  = 128 // accounted bytes of a result on top of its texts and output
+
+	idemKeyCost    = 88 // accounted bytes of an idempotency key, answers apart
+	idemAnswerCost = 80 // accounted bytes of a run of answers
+	// idemRun is how many outcomes an operation has at most, and idemRoom what one with an idempotency key may add.
+	idemRun  = max(formatMessages, formatIDs)
+	idemRoom = idemKeyCost + idemRun*idemAnswerCost + MaxIdempotencyNote
 )
 
 // What follows is purely local: it bounds the work of an entry and shows in no answer.
@@ -90,6 +105,7 @@ type bounds struct {
 	schedules, scheduleBytes      int64
 	deadGroups                    int
 	keyDebts                      int64
+	idemKeys, idemBytes           int64
 	unparks                       int
 }
 
@@ -105,5 +121,6 @@ func formatBounds() bounds {
 		schedules: MaxSchedules, scheduleBytes: MaxScheduleBytes,
 		deadGroups: deadGroups,
 		keyDebts:   MaxKeyDebts, unparks: MaxUnparks,
+		idemKeys: MaxIdempotencyKeys, idemBytes: MaxIdempotencyBytes,
 	}
 }

@@ -6,6 +6,7 @@ type Outcome struct {
 	Field                 Field // what a refusal is about
 	Duplicate             bool  // dedup hit, result already recorded, the same queue again. The repeat of a request gets its first outcome unchanged
 	Dead                  bool  // nack: the message died (else it is retrying)
+	Replayed              bool  // nothing was carried out: it is the outcome of an earlier operation with the same idempotency key
 	ID                    ID    // enqueue, requeue, session: the new id; duplicates and already_exists: the holder's
 	Millis                int64 // extend: milliseconds left; nack: the due time of the retry, Unix ms
 	Count                 int64 // purges: how many; cancel: 1 where it was out; reschedule: when it is due, Unix ms, 0 now

@@ -88,6 +88,14 @@ func (s *State) ownerRef(o uint64, write bool) *ref {
 			return &s.hooks.recs.Mut(sl).keys
 		}
 		return &s.hooks.recs.Get(sl).keys
+	case ownIdemNote:
+		if !s.idems.answers.Live(sl) {
+			return nil
+		}
+		if write {
+			return &s.idems.answers.Mut(sl).note
+		}
+		return &s.idems.answers.Get(sl).note
 	}
 	return nil
 }

@@ -57,6 +57,7 @@ func tight(s *State) {
 	s.lim.schedules, s.lim.scheduleBytes = 4, 5*(scheduleCost+64)
 	s.lim.deadGroups = 2
 	s.lim.keyDebts, s.lim.unparks = 3, 2
+	s.lim.idemKeys, s.lim.idemBytes = 4, idemRoom+6*(idemKeyCost+idemAnswerCost)
 }
 
 func newPlayer(d *dice) *player {
@@ -350,6 +351,18 @@ func (p *player) op() Op {
 	return &Checkpoint{Nonce: 5}
 }
 
+// keyed gives every sixth operation one of a few idempotency keys.
+func (p *player) keyed(op Op) Op {
+	d := p.d
+	if d.n(6) != 5 {
+		return op
+	}
+	o := under(pick(d, []string{"a", "b", "c", "d", "e", "f", "g"}), op)
+	o.Print[0] += byte(d.n(8) / 7)
+	o.Part, o.Note = uint32(d.n(3)), make([]byte, d.n(3)*40)
+	return o
+}
+
 // play applies one entry of random operations.
 func (p *player) play() error {
 	d := p.d
@@ -380,7 +393,7 @@ func (p *player) play() error {
 		if _, ok := op.(*OpenSession); ok {
 			opened = true
 		}
-		data = AppendOp(data, op)
+		data = AppendOp(data, p.keyed(op))
 	}
 	if err := p.apply(data); err != nil {
 		return err

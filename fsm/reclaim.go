@@ -12,6 +12,7 @@ func (s *State) reclaim() {
 	left = s.reclaimKV(left)
 	left = s.reclaimBatches(left)
 	left = s.reclaimTable(clockDebt, left)
+	left = s.reclaimIdems(left)
 	s.behind = left <= 0
 }
 

@@ -119,9 +119,12 @@ var anyValue = map[string]string{
 	"Nack.Error": "cut, never refused", "Reschedule.HasBody": "yes or no", "BatchCreate.AutoCreate": "yes or no",
 	"Lease.Consumer": "whose the lease is", "Lease.Waits": "yes or no", "Lease.MaxBytes": "cut to its range: at least one message is handed out",
 	"QueueOptions.Paused": "yes or no", "Schedule.Paused": "yes or no", "Schedule.AutoCreate": "yes or no",
-	"ChangeQueue.Options": "its fields are tried",
-	"Release.Spent":       "yes or no",
-	"Message.DedupKey":    "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
+	"ChangeQueue.Options":       "its fields are tried",
+	"Release.Spent":             "yes or no",
+	"Idempotent.IdempotencyKey": "a key and what it is for; TestIdempotentOtherRequest has another request of a key", "Idempotent.Op": "tried by itself",
+	"Idempotent.Note":    "bytes; what is too long is no entry",
+	"IdempotencyKey.Key": "a hash", "IdempotencyKey.Print": "a hash", "IdempotencyKey.Part": "any number",
+	"Message.DedupKey": "a hash", "FireSchedule.Fire": "yes or no", "Message.HasDedup": "yes or no",
 }
 
 // everyFieldIsTried fails for a field of an operation, or of what operations carry, that is in the name of no case.
@@ -160,6 +163,7 @@ func everyFieldIsTried(t *testing.T, names map[string]bool) {
 			walk(f.Type)
 		}
 	}
+	walk(reflect.TypeFor[Idempotent]())
 	ops := reflect.TypeFor[opScratch]()
 	for i := range ops.NumField() {
 		f := ops.Field(i).Type

@@ -119,6 +119,10 @@ func (rs *restorer) run() error {
 		rs.push()
 		number, more = f.section()
 	}
+	if more && number == sectionIdems {
+		rs.idems()
+		number, more = f.section()
+	}
 	if more && f.err() == nil {
 		f.fail("section %d is unknown to this build", number)
 	}

@@ -269,10 +269,10 @@ func (s *State) recall(m *memo, o *Outcome) {
 }
 
 // leaseAgain answers a repeated lease with those of its tokens that are still leased.
-func (s *State) leaseAgain(op *Lease, o *Outcome) {
+func (s *State) leaseAgain(who Consumer, o *Outcome) {
 	first, n := o.ID, o.LeaseCount
 	*o = Outcome{LeaseFrom: int32(len(s.fx.Leases))}
-	c, ok := s.findConsumer(op.Consumer)
+	c, ok := s.findConsumer(who)
 	if !ok || n == 0 {
 		return
 	}
@@ -296,7 +296,7 @@ func (s *State) leaseAgain(op *Lease, o *Outcome) {
 		}
 		s.fx.Leases = append(s.fx.Leases, Leased{
 			Token:    Token{Message: s.messages.Get(sd.message).id, Lease: sd.lease},
-			Consumer: op.Consumer, Op: s.opIndex, Slot: sd.message, Attempt: int32(sd.attempts),
+			Consumer: who, Op: s.opIndex, Slot: sd.message, Attempt: int32(sd.attempts),
 		})
 		o.LeaseCount++
 	}

@@ -23,6 +23,8 @@ const (
 	ownKVValue uint64 = 61 // kvValue.blob
 	ownHook    uint64 = 62 // hook.keys
 	ownBatch   uint64 = 63 // batch.callback
+
+	ownIdemNote uint64 = 64 // idemAnswer.note
 )
 
 func owner(kind uint64, slot int32) uint64 { return kind<<32 | uint64(uint32(slot)) }
@@ -105,6 +107,7 @@ type State struct {
 	kv      kv
 	hooks   hooks
 	batches batches
+	idems   idems
 
 	garbage []garbageJob // oldest first
 	behind  bool         // local: the last entry reclaimed as much as one may
@@ -203,6 +206,7 @@ func New(group uint16) *State {
 	s.idle.Less = func(a, b int32) bool { return s.sessions.Get(a).id.Compare(s.sessions.Get(b).id) < 0 }
 	s.initKV()
 	s.initBatches()
+	s.idems.all = emptyList
 	s.hooks.all, s.hooks.sweep.at = emptyList, none
 	return s
 }

@@ -93,7 +93,25 @@ func goldenRig(t testing.TB) *rig {
 	goldenRates(r)
 	goldenModes(r)
 	goldenPush(r)
+	goldenIdems(r)
 	return r
+}
+
+// goldenIdems has keys with answers of every kind.
+func goldenIdems(r *rig) {
+	q := []byte("idem")
+	batch := under("a", &Enqueue{Queue: q, AutoCreate: true, Messages: []Message{text("1"), text("2"), {Priority: 200}, {Priority: 200}, text("3")}})
+	batch.Note = []byte("a note")
+	r.apply(batch)
+	r.tick(1)
+	r.ok(under("b", &Lease{Queue: q, Consumer: someone, Worker: []byte("w"), Max: 2, LeaseMillis: 60_000}))
+	leased := append([]Leased(nil), r.fx.Leases...)
+	r.ok(part("b", 1, &Extend{Token: leased[0].Token, LeaseMillis: 50_000}))
+	r.ok(part("b", 2, &Nack{Token: leased[1].Token, Permanent: true}))
+	r.refused(under("c", &PurgeQueue{Name: []byte("none")}), NotFound, FieldQueue)
+	r.ok(under("d", &PushResult{Queue: q, TaskID: []byte("t"), Result: Result{Output: []byte("o")}}))
+	r.ok(under("e", &PushResult{Queue: q, TaskID: []byte("t"), Result: Result{Output: []byte("o")}}))
+	r.apply(under("b", &Lease{Queue: q, Max: 1}), batch)
 }
 
 // goldenRates has a rate that is in debt.

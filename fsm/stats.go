@@ -262,6 +262,7 @@ type Memory struct {
 	Messages, Dead, Results, Tombstones, DedupKeys, Sessions, RequestOutcomes, Queues, Lanes int64
 	Keys, Flows                                                                              int64 // of queues whose keys matter
 	KVKeys, KVDeletions, Hooks, Batches                                                      int64
+	IdempotencyKeys, IdempotencyBytes                                                        int64 // accounted bytes
 	Schedules, ScheduleBytes                                                                 int64 // accounted bytes
 	// Garbage is purged records that are not given back yet.
 	Garbage                                        int64
@@ -308,12 +309,13 @@ func (s *State) MemoryOfTables() Memory {
 	}
 	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
 	m.Batches = int64(s.batches.recs.Len())
+	m.IdempotencyKeys, m.IdempotencyBytes = int64(s.idems.keys.Len()), s.idems.accounted()
 	m.Garbage = int64(s.messages.Len())
 	m.TableBytes += s.victimAt.Bytes() + s.messages.Bytes() + s.sides.Bytes() + s.byID.Bytes() + s.byTask.Bytes() + s.byOrigin.Bytes() +
 		s.tallies.Bytes() + s.workers.Bytes() + s.workerIdx.Bytes() + s.consumers.Bytes() + s.consumerIx.Bytes() +
 		s.dedups.Bytes() + s.dedupIdx.Bytes() + s.results.Bytes() + s.resultID.Bytes() + s.resultTk.Bytes() + s.resultOr.Bytes() +
 		s.tombs.Bytes() + s.tombID.Bytes() + s.tombTk.Bytes() + s.sessions.Bytes() + s.sessionIx.Bytes() + s.idle.Bytes() +
-		s.memos.Bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.rows.Bytes() + s.laneIx.Bytes() +
+		s.memos.Bytes() + s.idems.bytes() + s.kv.bytes() + s.hooks.bytes() + s.batches.tableBytes() + s.rows.Bytes() + s.laneIx.Bytes() +
 		s.keys.Bytes() + s.keyIx.Bytes() + s.flows.Bytes() +
 		s.schedules.Bytes() + s.scheduleDue.Bytes() + s.moves.Bytes() + s.moveID.Bytes() + s.moveOld.Bytes() + s.deadGroupIx.Bytes()
 	return m

@@ -174,6 +174,29 @@ func tableCases() []tableCase {
 			empty: func(r *rig) { r.past(SessionIdleMillis) },
 		},
 		{
+			name: "idempotency keys", tables: []string{"idems.keys", "idems.index"},
+			bound: func(r *rig, n int64) { r.s.lim.idemKeys = n },
+			add:   func(r *rig, i int) { r.one(under(fmt.Sprint("k", i), &PurgeQueue{Name: []byte("none")})) },
+			count: func(r *rig) int64 { return r.mem().IdempotencyKeys },
+			full:  func(*rig) Op { return under("another", &PurgeQueue{Name: []byte("none")}) }, code: Overloaded, field: FieldIdempotency,
+			empty: func(r *rig) { r.past(IdempotencyMillis) },
+		},
+		{
+			name: "answers and notes of idempotency keys", tables: []string{"idems.answers"},
+			bound: func(r *rig, n int64) {
+				r.limit = (n-1)*(idemKeyCost+idemAnswerCost+int64(len(payload))) + idemRoom
+				r.s.lim.idemBytes = r.limit
+			},
+			add: func(r *rig, i int) {
+				o := under(fmt.Sprint("k", i), &PurgeQueue{Name: []byte("none")})
+				o.Note = []byte(payload)
+				r.one(o)
+			},
+			count: func(r *rig) int64 { return int64(r.s.idems.answers.Len()) },
+			full:  func(*rig) Op { return under("another", &PurgeQueue{Name: []byte("none")}) }, code: Overloaded, field: FieldIdempotency,
+			empty: func(r *rig) { r.past(IdempotencyMillis) },
+		},
+		{
 			name: "dead letters", tables: []string{"messages", "sides", "byTask", "deadGroupIx"},
 			bound: func(r *rig, n int64) { r.queue(QueueOptions{MaxDead: n, DeadRetentionMillis: 5000}) },
 			add:   func(r *rig, i int) { r.dead(i) },

@@ -180,6 +180,23 @@ var tampered = []struct {
 	{"outcome below low", func(r *rig) { firstOf(&r.s.sessions).low = 1 << 40 }, "out of place", "out of place"},
 	{"outcome order", func(r *rig) { r.s.memos.Mut(firstOf(&r.s.sessions).oldest).number += 500 }, "out of place", "out of place"},
 	{"outcome flags", func(r *rig) { firstOf(&r.s.memos).flags = 99 }, "", "out of place"},
+	{"idempotency key", func(r *rig) { firstOf(&r.s.idems.keys).key[0]++ }, "is not found", ""},
+	{"idempotency key twice", func(r *rig) {
+		a := r.s.idems.keys.Get(r.s.idems.all.head)
+		r.s.idems.keys.Mut(a.newer).key = a.key
+	}, "is not found", "is there twice"},
+	{"idempotency key's end", func(r *rig) { firstOf(&r.s.idems.keys).end += 5 * IdempotencyMillis }, "T is", "T is"},
+	{"idempotency key's count", func(r *rig) { firstOf(&r.s.idems.keys).count++ }, "a walk finds", ""},
+	{"idempotency key without answers", func(r *rig) { firstOf(&r.s.idems.keys).count = 0 }, "a walk finds", "has no answer"},
+	{"idempotency key's parts", func(r *rig) { firstOf(&r.s.idems.keys).parts++ }, "a walk finds", ""},
+	{"idempotency answer of none", func(r *rig) { firstOf(&r.s.idems.answers).count = 0 }, "stands for no outcome", "stands for no outcome"},
+	{"idempotency answer of many", func(r *rig) { firstOf(&r.s.idems.answers).count = idemRun + 1 }, "or too many", "out of range"},
+	{"idempotency answer's code", func(r *rig) { firstOf(&r.s.idems.answers).code = TooLarge + 1 }, "do not fit", "do not fit"},
+	{"idempotency answer's flags", func(r *rig) { firstOf(&r.s.idems.answers).flags |= idemEnd }, "do not fit", "do not fit"},
+	{"idempotency answer's leases", func(r *rig) { firstOf(&r.s.idems.answers).leases = 2 }, "leases that do not fit", "leases that do not fit"},
+	{"idempotency note's owner", func(r *rig) { r.s.arena.SetOwner(r.noted().note, 3) }, "belongs to owner", ""},
+	{"idempotency note lost", func(r *rig) { r.noted().note = 0 }, "notes of", ""},
+	{"idempotency keys over", func(r *rig) { r.s.lim.idemKeys = 1 }, "want at most 1", ""},
 	{"session bytes", func(r *rig) { r.s.lim.sessionBytes = 10 }, "want at most 10", ""},
 	{"queue total", func(r *rig) { r.s.tallies.Mut(0).acked = -1 }, "", "negative total"},
 	{"queue option", func(r *rig) { r.s.queues[0].meta.options.LeaseMillis = 1 }, "", "options that are out of range"},
@@ -202,6 +219,17 @@ var tampered = []struct {
 	}, "belongs to owner", "same task id"},
 	{"time", func(r *rig) { r.s.now = -1 }, "", "snapshot of T -1"},
 	{"shift", func(r *rig) { r.s.shift = r.s.now + 1 }, "", "with shift"},
+}
+
+// noted is an answer with a note.
+func (r *rig) noted() (a *idemAnswer) {
+	r.s.idems.answers.Each(func(i int32, at *idemAnswer) bool {
+		if at.note != 0 {
+			a = r.s.idems.answers.Mut(i)
+		}
+		return a == nil
+	})
+	return a
 }
 
 // TestTampered breaks a good state in many ways: Check finds each, and where it shows in a snapshot, Restore refuses it.

@@ -23,6 +23,9 @@ func (s *State) Untidy(now int64) (some, much bool) {
 			return true, s.behind
 		}
 	}
+	if s.idemEnds(now) {
+		return true, s.behind
+	}
 	k := &s.kv
 	return k.living.head != none && k.keys.Get(k.living.head).at+KVTTLMillis <= now ||
 		k.gone.head != none && k.keys.Get(k.gone.head).at+KVTombMillis <= now, s.behind

@@ -35,6 +35,9 @@ type View struct {
 	kvValues  *table.View[kvValue]
 	hooks     *table.View[hook]
 	batches   *table.View[batch]
+	idemKeys  *table.View[idemKey]
+	idemAns   *table.View[idemAnswer]
+	idemFirst int32 // the oldest key
 	kvCounts  kvCounts
 	sweep     sweep
 	pin       *arena.Pin
@@ -58,6 +61,7 @@ func (s *State) View() *View {
 		sessions: s.sessions.View(), moves: s.moves.View(), keys: s.keys.View(), flows: s.flows.View(), memos: s.memos.View(), pin: s.arena.Pin(),
 		kvKeys: s.kv.keys.View(), kvValues: s.kv.values.View(), hooks: s.hooks.recs.View(),
 		batches:  s.batches.recs.View(),
+		idemKeys: s.idems.keys.View(), idemAns: s.idems.answers.View(), idemFirst: s.idems.all.head,
 		kvCounts: s.kv.counts, sweep: s.hooks.sweep,
 		scheduleGens: s.scheduleGens, schedules: s.schedules.View(), scheduleDefs: slices.Clone(s.scheduleDefs),
 		scheduleNames: slices.Clone(s.scheduleNames),
@@ -97,6 +101,8 @@ func (v *View) Release() {
 	v.hooks.Release()
 	v.schedules.Release()
 	v.batches.Release()
+	v.idemKeys.Release()
+	v.idemAns.Release()
 	v.pin.Release()
 }
 

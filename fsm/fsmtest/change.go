@@ -96,7 +96,7 @@ func (g *Generator) change() *fsm.ChangeQueue {
 func (g *Generator) changeOnce(ops []fsm.Op) {
 	changed := map[string]bool{}
 	for i, op := range ops {
-		switch o := op.(type) {
+		switch o := bare(op).(type) {
 		case *fsm.CreateQueue:
 			changed[string(o.Name)] = true
 		case *fsm.SetQueue:

@@ -10,6 +10,7 @@ import (
 // something.
 func TestControl(t *testing.T) {
 	lease := &fsm.Lease{Queue: []byte("q"), Max: 1, MaxBytes: 100, Worker: []byte("w")}
+	keyedPurge := &fsm.Idempotent{IdempotencyKey: fsm.IdempotencyKey{Key: [16]byte{1}}, Op: &fsm.DeadPurge{Queue: []byte("other")}}
 	for _, c := range []struct {
 		name  string
 		plant func(m *Model, q *queue)
@@ -35,6 +36,9 @@ func TestControl(t *testing.T) {
 		}},
 		{"a request forgotten", func(m *Model, _ *queue) { delete(m.sessions[0].outcomes, 7) }, nil},
 		{"a session too many", func(m *Model, _ *queue) { m.sessions = append(m.sessions, &session{}) }, nil},
+		{"an idempotency key forgotten", func(m *Model, _ *queue) { m.idems = nil }, nil},
+		{"another answer of a key", func(m *Model, _ *queue) { m.idems[0].parts[0].outcomes[0].Count++ }, []fsm.Op{keyedPurge}},
+		{"a key's end", func(m *Model, _ *queue) { m.idems[0].end = 0 }, nil},
 		{"a counter", func(_ *Model, q *queue) { q.stats.Nacked++ }, nil},
 		{"an option", func(_ *Model, q *queue) { q.options.MaxDead-- }, nil},
 		{"ΣShift", func(m *Model, _ *queue) { m.shift++ }, nil},
@@ -49,6 +53,7 @@ func TestControl(t *testing.T) {
 			fx := s.do(1_000_000, lease, lease, &fsm.Lease{Request: fsm.Request{Session: session, Number: 7}, Queue: []byte("q"), Max: 1, MaxBytes: 100})
 			s.do(1_000_001, &fsm.Nack{Token: fx.Leases[0].Token, Permanent: true, DelayMillis: -1, Error: []byte("e")},
 				&fsm.Ack{Token: fx.Leases[1].Token, HasResult: true, Result: fsm.Result{Output: []byte("R")}})
+			s.do(1_000_001, keyedPurge)
 			s.look()
 			c.plant(s.p.Model, s.p.Model.queue("q"))
 			s.index++

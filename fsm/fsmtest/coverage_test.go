@@ -9,8 +9,8 @@ import (
 // What random runs must be seen to reach: answers and branches of the model. Tables that a run cannot fill have scenarios
 // instead.
 var (
-	wantAnswers  = [][]Answer{coreAnswers, tableAnswers, queueAnswers, deadAnswers, modeAnswers, keyAnswers}
-	wantBranches = [][]string{tableBranches, queueBranches, deadBranches, modeBranches, keyBranches, {"dead letters: the oldest is dropped"}}
+	wantAnswers  = [][]Answer{coreAnswers, tableAnswers, queueAnswers, deadAnswers, modeAnswers, keyAnswers, idemAnswers}
+	wantBranches = [][]string{tableBranches, queueBranches, deadBranches, modeBranches, keyBranches, idemBranches, {"dead letters: the oldest is dropped"}}
 )
 
 // coreAnswers are those that the first coverSeeds seeds must have seen, which are compared with the state in every default

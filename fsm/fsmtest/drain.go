@@ -132,5 +132,5 @@ func (m *Model) forgotten() bool {
 			return false
 		}
 	}
-	return len(m.sessions)+len(m.kv.records)+len(m.batches) == 0
+	return len(m.sessions)+len(m.kv.records)+len(m.batches)+len(m.idems) == 0
 }

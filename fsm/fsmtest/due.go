@@ -155,7 +155,7 @@ func (m *Model) reclaim() {
 			ended = append(ended, endedRecord{3, s.touched + sessionIdle, s.id.Index()<<20 | uint64(s.id.Offset()), func() { m.sessions = remove(m.sessions, s) }})
 		}
 	}
-	ended = append(append(ended, m.endedTables()...), m.endedDebts()...)
+	ended = append(append(append(ended, m.endedTables()...), m.endedDebts()...), m.endedIdems()...)
 	sort.SliceStable(ended, func(i, j int) bool {
 		a, b := ended[i], ended[j]
 		if a.table != b.table {

@@ -13,6 +13,8 @@ import (
 type extras struct {
 	tasks, keys, kv, members, batching, scheduling int
 	batches                                        []fsm.ID // of past batches, newest last
+	idem                                           int
+	keyed                                          []*fsm.Idempotent // newest last
 }
 
 // steps is how many operations are a leader's steps of schedules.
@@ -31,6 +33,9 @@ func (g *Generator) drawExtras() {
 	}
 	if g.chance(50) {
 		g.extra.scheduling = pick(g, 2, 4, 10)
+	}
+	if g.chance(50) {
+		g.extra.idem = pick(g, 3, 8, 20)
 	}
 }
 
@@ -91,6 +96,9 @@ func (g *Generator) tableEnds() (ends []int64) {
 		if b.end() != 0 {
 			ends = append(ends, b.end())
 		}
+	}
+	for _, k := range g.model.idems {
+		ends = append(ends, k.end)
 	}
 	for _, s := range g.model.schedules {
 		if at := s.dueAt(); at > g.model.t {

@@ -133,6 +133,7 @@ func (g *Generator) Next() (uint64, fsm.Entry) {
 func (g *Generator) Saw(e fsm.Entry, fx *fsm.Effects) {
 	from := int32(0)
 	for i, op := range e.Ops {
+		op = bare(op)
 		for _, o := range fx.Outcomes[from:fx.OpEnd[i]] {
 			if o.Code != fsm.OK || o.ID.IsZero() {
 				continue
@@ -280,7 +281,7 @@ func (g *Generator) op() fsm.Op {
 		return pick(g, g.sent...)
 	}
 	op, keep := g.freshOp()
-	if keep {
+	if op = g.withKey(op); keep {
 		g.sent = keepLast(append(g.sent, op), past)
 	}
 	return op

@@ -152,6 +152,7 @@ var everyOp = []fsm.Op{
 	&fsm.DeadRequeue{}, &fsm.DeadDelete{}, &fsm.DeadPurge{}, &fsm.DeadEdit{}, &fsm.Checkpoint{}, &fsm.Cancel{}, &fsm.Reschedule{},
 	&fsm.KVDelete{}, &fsm.BatchCreate{}, &fsm.BatchSeal{},
 	&fsm.CreateSchedule{}, &fsm.SetSchedule{}, &fsm.DeleteSchedule{}, &fsm.FireSchedule{},
+	&fsm.Idempotent{},
 }
 
 // goldenTail are entries by hand, of what the generator does not draw.
@@ -186,7 +187,17 @@ func goldenTail(now int64) []fsm.Entry {
 			PushPermanent: []int64{400, 410}, PushHeaders: []string{"traceparent", "x-a"},
 		}}}},
 		{Now: now + 61_500, Ops: []fsm.Op{turns}},
+		{Now: now + 61_501, Ops: []fsm.Op{
+			goldenKeyed(1, 0, enqueue(3)), goldenKeyed(1, 1, lease), goldenKeyed(1, 0, enqueue(3)), goldenKeyed(2, 0, lease),
+			goldenKeyed(3, 0, &fsm.PurgeQueue{Name: []byte("none")}),
+		}},
+		{Now: now + 61_502, Ops: []fsm.Op{goldenKeyed(1, 1, lease), goldenKeyed(3, 0, &fsm.PurgeQueue{Name: queue})}},
 	}
+}
+
+// goldenKeyed is part of a request with a key.
+func goldenKeyed(key byte, part uint32, op fsm.Op) *fsm.Idempotent {
+	return &fsm.Idempotent{IdempotencyKey: fsm.IdempotencyKey{Key: [16]byte{key}, Print: [16]byte{1, key}, Part: part}, Note: []byte("note"), Op: op}
 }
 
 func goldenFile(name string) string { return filepath.Join("testdata", "golden."+name) }

@@ -147,7 +147,7 @@ func (p *player) copies(index uint64, now int64) (a, b *player, next uint64) {
 }
 
 // Requests that are sent again with their ids, at the T of the first time, change nothing, be they answered with success or refused: the
-// state is that of who gets an empty entry instead. So it is with acks, nacks and releases that succeeded, which need no ids. Not so: what is
+// state is that of who gets an empty entry instead. So it is with idempotency keys, and with acks, nacks and releases that succeeded, which need no ids. Not so: what is
 // not remembered (a lease that waits and found nothing, what no session had room for), and what never had an id.
 func TestTwinRepeatsRequests(t *testing.T) {
 	twins(t, func(t *testing.T, seed uint64) {
@@ -219,9 +219,12 @@ func TestTwinRefusesStaleTokens(t *testing.T) {
 
 // repeats says whether an operation that ended so is answered from memory, or as it was, when it comes again.
 func repeats(st *fsm.State, op fsm.Op, out []fsm.Outcome) bool {
-	switch op.(type) {
+	switch op := op.(type) {
 	case *fsm.Ack, *fsm.Nack, *fsm.Release:
 		return out[0].Code == fsm.OK
+	case *fsm.Idempotent:
+		_, kept := st.Kept(&op.IdempotencyKey)
+		return kept
 	}
 	r, n, ok := requestOf(op)
 	if !ok || r.Session.IsZero() {
@@ -262,7 +265,7 @@ func TestTwinSplitsBatches(t *testing.T) {
 // plainBatches takes out what comes behind an operation whole: members of batches, and queues that push out what is old.
 func plainBatches(e *fsm.Entry) {
 	for _, op := range e.Ops {
-		switch op := op.(type) {
+		switch op := bare(op).(type) {
 		case *fsm.Enqueue:
 			for i := range op.Messages {
 				op.Messages[i].Batch = fsm.ID{}

@@ -48,6 +48,7 @@ type Model struct {
 	sweep       sweep
 	kv          kv
 	batches     []*msgBatch
+	idems       []*idemKey
 	schedules   []*schedule
 	generations uint64 // the last one given to a schedule
 
@@ -315,6 +316,8 @@ func (m *Model) doMore(op fsm.Op) []fsm.Outcome {
 		return m.requested(op.Request, 1, nil, func(int) fsm.Outcome { return m.deleteSchedule(op) })
 	case *fsm.FireSchedule:
 		return one(m.fireSchedule(op))
+	case *fsm.Idempotent:
+		return m.idempotent(op)
 	}
 	panic("fsmtest: unknown operation")
 }

@@ -166,6 +166,10 @@ func (p *Pair) compareOutcome(op int32, w, g fsm.Outcome, want, got *fsm.Effects
 		}
 	}
 	w.LeaseFrom, g.LeaseFrom = 0, 0
+	if w.Replayed != g.Replayed {
+		return fmt.Errorf("want replayed %v, got %v: want %s, got %s", w.Replayed, g.Replayed, outcomeText(w), outcomeText(g))
+	}
+	w.Replayed, g.Replayed = false, false // what may stand instead of an answer may stand instead of its repeat
 	if w.Limit == 0 {
 		g.Limit = 0 // the model names only the limits of tables
 	}

@@ -235,6 +235,8 @@ func show(b *bytes.Buffer, v reflect.Value) {
 		return
 	}
 	switch v.Kind() {
+	case reflect.Interface, reflect.Pointer:
+		show(b, v.Elem())
 	case reflect.Struct:
 		b.WriteString(v.Type().Name() + "{")
 		sep := ""

@@ -19,7 +19,7 @@ func (p *Pair) compareTables() error {
 	if got := (counts{mem.KVKeys, mem.KVDeletions, mem.Hooks, mem.Batches, mem.Schedules}); want != got {
 		err = fmt.Errorf("memory: want %+v, got %+v", want, got)
 	}
-	return errors.Join(err, p.compareKV(), p.compareBatches(), p.compareSchedules())
+	return errors.Join(err, p.compareKV(), p.compareBatches(), p.compareSchedules(), p.compareIdems())
 }
 
 // kvPrefixes are those under which keys are listed.
