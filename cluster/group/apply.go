@@ -151,10 +151,10 @@ func (g *Group) settle(f *flight, began time.Duration) {
 		default:
 			p := op.p
 			op.p = nil
-			if op.kind == opPull && p != nil && len(leases) == 0 && out[0].Code == fsm.OK && g.waitOn(op.pull) {
+			if op.kind == opPull && p != nil && len(leases) == 0 && out[0].Code == fsm.OK && !out[0].Replayed && g.waitOn(op.pull) {
 				continue
 			}
-			if len(leases) > 0 && g.orphaned(p) {
+			if len(leases) > 0 && !out[0].Replayed && g.orphaned(p) {
 				g.giveBack(leases)
 			}
 			if p == nil {

@@ -240,6 +240,7 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 		return
 	}
 	for i := 0; dec.Next(); i++ {
+		_, _, unsure := dec.Key() // it may have been carried out before, and then nothing comes of it
 		switch op := &f.ops[i]; dec.Op() {
 		case opEnqueue:
 			dec.Enqueue(&pk.enqueue)
@@ -278,16 +279,19 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 					guesses = n
 				}
 			}
+			if unsure {
+				guesses = n
+			}
 			d.expect(q, op, n, guesses)
 		case opReleaseNumber:
 			dec.Release(&pk.release)
-			op.frees, op.token = true, pk.release.Token
+			op.frees, op.token = !unsure, pk.release.Token
 			if st.Lease(pk.release.Token, &d.delivery) {
-				d.returned(st, op)
+				d.returned(st, op, unsure)
 			}
 		case opAck:
 			dec.Ack(&pk.ack)
-			op.frees, op.token = pk.ack.Frees(), pk.ack.Token
+			op.frees, op.token = !unsure && pk.ack.Frees(), pk.ack.Token
 			var q *queue
 			n := int32(0)
 			for j := range pk.ack.Then { // those of the first queue that somebody waits for; others need a second commit
@@ -313,10 +317,13 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 					q, n, guesses = d.queues[name], 1, 1
 				}
 			}
+			if unsure {
+				guesses = n
+			}
 			d.expect(q, op, n, guesses)
 		case opNack:
 			dec.Nack(&pk.nack)
-			op.frees, op.token = pk.nack.Frees(), pk.nack.Token
+			op.frees, op.token = !unsure && pk.nack.Frees(), pk.nack.Token
 		default:
 			dec.Skip()
 		}
@@ -324,10 +331,10 @@ func (d *dispatcher) foresee(st *fsm.State, pk *packer, f *flight) {
 }
 
 // returned books the message of d.delivery, which an operation gives back. Where keys matter its key's rate may hold it.
-func (d *dispatcher) returned(st *fsm.State, op *flightOp) {
+func (d *dispatcher) returned(st *fsm.State, op *flightOp, unsure bool) {
 	q, guesses := d.queues[d.delivery.Queue], int32(0)
 	if q != nil && q.wanted() && d.find(q, st) {
-		if st.KeysMatter(q.ref) {
+		if unsure || st.KeysMatter(q.ref) {
 			guesses = 1
 		}
 	}
@@ -394,7 +401,7 @@ func (d *dispatcher) giveBack(st *fsm.State, buf []byte, f *flight) []byte {
 		buf = fsm.AppendOp(buf, &d.op.release)
 		f.ops = append(f.ops, flightOp{kind: opRelease, token: r.Token, spent: r.Spent})
 		if d.waiting > 0 && !r.Spent && st.Lease(r.Token, &d.delivery) { // one that costs an attempt may be the last
-			d.returned(st, &f.ops[len(f.ops)-1])
+			d.returned(st, &f.ops[len(f.ops)-1], false)
 		}
 	}
 	d.releases = d.releases[:copy(d.releases, d.releases[n:])]

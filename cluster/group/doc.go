@@ -167,6 +167,8 @@
 //   - 2026-11: a pull's empty answer is given after a leader check and writes nothing: polling does not grow the log. A pull
 //     of a queue that does not exist goes through the log, which says so. One whose message expires, or is purged, in the entry
 //     that was to lease it is put back: in the log it is an operation that is not remembered unless it found something.
+//     Of two with one idempotency key that wait, one finds something; the other is given the same, or told to ask again when its time
+//     is over, since there is an answer now that it has not got.
 //   - 2026-11: a connection without room pauses its subscription for 100 ms. Leasing and giving back would otherwise turn in
 //     the log as fast as entries commit.
 //   - 2026-11: a second connection of a session takes it over and its subscriptions lie dormant until resumed, rather than

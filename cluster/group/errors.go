@@ -69,5 +69,6 @@ var (
 	errMourners   = &Error{Code: CodeOverloaded, Message: "too many calls wait for dead letters", RetryAfter: retryOverload}
 	errDeathLate  = &Error{Code: CodeTimeout, Message: "nothing has died within the time given"}
 	errWatchers   = &Error{Code: CodeOverloaded, Message: "too many calls wait for the KV to change", RetryAfter: retryOverload}
+	errAnswered   = &Error{Code: CodeOverloaded, Message: "another request with this idempotency key has been answered meanwhile: send this one again to get its answer", RetryAfter: retryOverload}
 	errWatchLate  = &Error{Code: CodeTimeout, Message: "the KV has not changed within the time given"}
 )

@@ -27,6 +27,9 @@ func TestLeaseRidesWithItsCredit(t *testing.T) {
 		{"chain, which may be refused", func(k fsm.Token) fsm.Op {
 			return &fsm.Ack{Token: k, ThenAutoCreate: true, Then: []fsm.ThenMessage{{Queue: []byte("p")}}}
 		}, 1},
+		{"ack under a key, which may have been used", func(k fsm.Token) fsm.Op { return under(k.String(), &fsm.Ack{Token: k}) }, 1},
+		{"nack under a key", func(k fsm.Token) fsm.Op { return under(k.String(), &fsm.Nack{Token: k, DelayMillis: hour}) }, 1},
+		{"release under a key", func(k fsm.Token) fsm.Op { return under(k.String(), &fsm.Release{Token: k}) }, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {

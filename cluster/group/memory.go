@@ -47,7 +47,7 @@ func (g *Group) weigh(now time.Duration) {
 // turnAway is why a proposal is refused for want of memory or of room on disk, nil: it is not.
 func (g *Group) turnAway(p *Proposal) *Error {
 	switch {
-	case len(p.Op) == 0 || p.Op[0] != opEnqueue:
+	case fsm.OpNumber(p.Op) != opEnqueue:
 		return nil
 	case g.crowded.Load():
 		return errMemory

@@ -47,6 +47,9 @@ func TestMemoryLimit(t *testing.T) {
 		if a := l.send(enqueue("q", body)).wait(t); a.err == nil {
 			t.Error("an enqueue was let in before there was room")
 		}
+		if a := l.send(under("k", enqueue("q", body))).wait(t); a.err == nil {
+			t.Error("an enqueue was let in before there was room, since it has a key")
+		}
 		l.do(t, &fsm.PurgeQueue{Name: []byte("q")})
 		c.until(10*time.Second, "room again", func() bool { return l.send(enqueue("q", body)).wait(t).err == nil })
 	})

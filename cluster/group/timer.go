@@ -160,7 +160,11 @@ func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 			p := w.p
 			p.session = nil
 			done := p.Done
-			done.Complete(p, st, at, none, nil, nil)
+			if w.answered(st) {
+				done.Complete(p, nil, Stamp{}, nil, nil, errAnswered)
+			} else {
+				done.Complete(p, st, at, none, nil, nil)
+			}
 			if f, ok := done.(Flusher); ok {
 				f.Flush()
 			}
