@@ -143,9 +143,14 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 			}
 		}
 		from := int32(0)
-		for j, op := range e.Ops {
+		ops := carriedOut(e.Ops, &fx)
+		for j, op := range ops {
 			end := fx.OpEnd[j]
 			out := fx.Outcomes[from:end]
+			if op == nil {
+				from = end
+				continue
+			}
 			before := len(effects)
 			effects = appendOp(effects, le.Index, op, out, fx.Leases)
 			for k := before; k < len(effects); k++ {
@@ -155,7 +160,7 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 				}
 			}
 			if ack, ok := op.(*fsm.Ack); ok && out[0].Code == fsm.OK {
-				effects = made.chain(effects, ack, e.Ops[j+1:])
+				effects = made.chain(effects, ack, ops[j+1:])
 			}
 			made.note(out, fx.Leases)
 			switch op := op.(type) {
@@ -193,6 +198,24 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 		return nil, nil, fmt.Errorf("the state after the last entry: %w", err)
 	}
 	return effects, digests, nil
+}
+
+// carriedOut are the operations of an entry without their idempotency keys, nil for those that their keys kept from being carried out.
+func carriedOut(all []fsm.Op, fx *fsm.Effects) []fsm.Op {
+	ops := slices.Clone(all)
+	from := int32(0)
+	for i, op := range ops {
+		out := fx.Outcomes[from:fx.OpEnd[i]]
+		from = fx.OpEnd[i]
+		keyed, ok := op.(*fsm.Idempotent)
+		if !ok {
+			continue
+		}
+		if ops[i] = keyed.Op; len(out) > 0 && (out[0].Replayed || out[0].Field == fsm.FieldIdempotency) {
+			ops[i] = nil
+		}
+	}
+	return ops
 }
 
 // codes are the outcomes' names, as clients see them.
