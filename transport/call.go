@@ -17,14 +17,15 @@ type call struct {
 	kind   wire.Type // of the request
 	tag    uint64
 	start  time.Time
-	mono   time.Duration // start on the broker's clock
-	count  int           // messages of an enqueue, ids of a bulk operation
-	first  int           // part of a batch: place of its first message in it
-	batch  *batch        // nil: the call answers its request alone
-	queue  string        // that the request named, for the words of a refusal
-	tasks  []string      // task ids of an enqueue's messages; empty: none was given
-	lease  fsm.ID        // that an ack or nack ends
-	traced []traced      // of an enqueue's messages; empty where nothing is traced
+	mono   time.Duration   // start on the broker's clock
+	count  int             // messages of an enqueue, ids of a bulk operation
+	first  int             // part of a batch: place of its first message in it
+	batch  *batch          // nil: the call answers its request alone
+	queue  string          // that the request named, for the words of a refusal
+	tasks  []string        // task ids of an enqueue's messages; empty: none was given
+	lease  fsm.ID          // that an ack or nack ends
+	traced []traced        // of an enqueue's messages; empty where nothing is traced
+	keyed  *fsm.Idempotent // with its key and without the operation; nil: it has none
 }
 
 // keptOp is the largest encoded operation whose buffer goes back to the pool.
@@ -41,7 +42,14 @@ func (c *conn) prepare(tag uint64, kind wire.Type, op fsm.Op) *call {
 
 func (c *conn) newCall(tag uint64, kind wire.Type, op fsm.Op) *call {
 	k := calls.Get().(*call)
+	if c.key != nil {
+		k.keyed = c.keyFor(op)
+		op = k.keyed
+	}
 	k.Op = fsm.AppendOp(k.Op[:0], op)
+	if k.keyed != nil {
+		k.keyed.Op = nil // the reader uses it again
+	}
 	k.Deadline, k.Tag, k.Ctx, k.Done = c.deadline, tag, k, c
 	k.kind, k.tag, k.start, k.mono = kind, tag, c.now, c.deadline-c.srv.cfg.CallTimeout
 	return k
@@ -62,7 +70,11 @@ func (k *call) free() {
 // proposal, with the state at hand; Flush follows.
 func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []fsm.Outcome, leases []fsm.Leased, err *group.Error) {
 	k := p.Ctx.(*call)
+	repeat := len(out) > 0 && out[0].Replayed
 	c.mu.Lock()
+	if k.keyed != nil && err == nil {
+		c.seeKey(k, st, repeat)
+	}
 	switch {
 	case k.batch != nil:
 		c.completePart(k, st, at, out, err)
@@ -74,7 +86,7 @@ func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []
 		c.answer(k, st, wire.At(at), out, leases)
 	}
 	c.mu.Unlock()
-	if len(k.traced) > 0 {
+	if len(k.traced) > 0 && !repeat {
 		c.tellEnqueued(k, st, out, err)
 	}
 	if c.srv.slow != nil {
@@ -88,6 +100,10 @@ func (c *conn) Complete(p *group.Proposal, st *fsm.State, at group.Stamp, out []
 
 // answer turns outcomes into the frame that the request asked for. mu is held.
 func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, leases []fsm.Leased) {
+	if len(out) == 1 && out[0].Field == fsm.FieldIdempotency { // of the whole operation, whatever it is
+		c.answerRefused(k, st, at, &out[0])
+		return
+	}
 	switch k.kind {
 	case wire.TypeEnqueue, wire.TypeDeadRequeue, wire.TypeDeadDelete, wire.TypeDeadEdit:
 		c.answerEnqueued(k, st, at, out)
@@ -100,19 +116,12 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 	}
 	o := &out[0]
 	if o.Code != fsm.OK {
-		f := refusal(k, st, o)
-		if o.Code == fsm.Cancelled {
-			delete(c.handed, k.lease) // its lease is over, or has nothing to be measured
-		}
-		stamp := at // so that at itself stays on the stack
-		f.At = &stamp
-		c.srv.metrics.fault(f)
-		c.appendFrame(wire.TypeFault, k.tag, f)
+		c.answerRefused(k, st, at, o)
 		return
 	}
 	switch k.kind {
 	case wire.TypeLease:
-		c.answerLeased(k, st, at, leases)
+		c.answerLeased(k, st, at, leases, o.Replayed)
 	case wire.TypeAck:
 		c.ended(k)
 		c.ackedRep = wire.Acked{Duplicate: o.Duplicate, At: at}
@@ -149,6 +158,18 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 	default:
 		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at, Duplicate: o.Duplicate})
 	}
+}
+
+// answerRefused: mu is held.
+func (c *conn) answerRefused(k *call, st *fsm.State, at wire.At, o *fsm.Outcome) {
+	f := refusal(k, st, o)
+	if o.Code == fsm.Cancelled {
+		delete(c.handed, k.lease) // its lease is over, or has nothing to be measured
+	}
+	stamp := at // so that at itself stays on the stack
+	f.At = &stamp
+	c.srv.metrics.fault(f)
+	c.appendFrame(wire.TypeFault, k.tag, f)
 }
 
 // waiter is a Completer for a goroutine that waits for one operation.

@@ -62,14 +62,15 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 			return // no state to read: a node that starts or stops
 		}
 	}
-	for part, n := range map[string]int64{"live": mem.ArenaLive, "held": mem.ArenaHeld, "tables": mem.TableBytes, "sessions": mem.SessionBytes, "schedules": mem.ScheduleBytes} {
+	for part, n := range map[string]int64{"live": mem.ArenaLive, "held": mem.ArenaHeld, "tables": mem.TableBytes, "sessions": mem.SessionBytes, "schedules": mem.ScheduleBytes,
+		"idempotency": mem.IdempotencyBytes} {
 		gauge(c.memory, n, part)
 	}
 	for table, n := range map[string]int64{
 		"messages": mem.Messages, "dead": mem.Dead, "results": mem.Results, "tombstones": mem.Tombstones,
 		"dedup_keys": mem.DedupKeys, "sessions": mem.Sessions, "requests": mem.RequestOutcomes, "queues": mem.Queues,
 		"kv_keys": mem.KVKeys, "kv_deletions": mem.KVDeletions, "hooks": mem.Hooks, "batches": mem.Batches,
-		"schedules": mem.Schedules,
+		"schedules": mem.Schedules, "idempotency_keys": mem.IdempotencyKeys,
 	} {
 		gauge(c.records, n, table)
 	}

@@ -47,6 +47,8 @@ type conn struct {
 	props     []*group.Proposal
 	visit     context.Context // there is no socket, see visit.go; when it ends, waits end as if they had been that long. nil: there is one
 	waits     []func()        // of a visit: each ends the wait of a pull
+	key       *idempotencyKey // of the operations of a visit; nil: they have none
+	repeats   repeats
 }
 
 func newConn(s *Server, r *http.Request) *conn {

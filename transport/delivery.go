@@ -188,7 +188,7 @@ func (c *conn) redirect(leader, reason string) {
 }
 
 // answerLeased answers a pull. mu is held.
-func (c *conn) answerLeased(k *call, st *fsm.State, at wire.At, leases []fsm.Leased) {
+func (c *conn) answerLeased(k *call, st *fsm.State, at wire.At, leases []fsm.Leased, repeat bool) {
 	now := time.Now()
 	c.reset()
 	size, n := 0, 0
@@ -206,6 +206,9 @@ func (c *conn) answerLeased(k *call, st *fsm.State, at wire.At, leases []fsm.Lea
 	c.leasedRep = wire.Leased{Messages: c.msgs, At: at}
 	if !c.appendFrame(wire.TypeLeased, k.tag, &c.leasedRep) {
 		n = 0
+	}
+	if repeat { // whom they were given first may have them: they are not this caller's to give back
+		n = len(leases)
 	}
 	for _, l := range leases[n:] { // never sent: given back, they cost no attempt; delivered at most once, they are lost
 		delete(c.handed, l.Token.Lease)

@@ -40,6 +40,10 @@
 //	                                 ▲                      │ outbox
 //	                                 └──────── frames ──────┘
 //
+// A caller's Idempotency-Key goes into every operation that a visit proposes, with the operation's number in the request, so that each is in the log together
+// with its key; what the state says of each, done now or before, goes back with the answers. Leases that are handed out again are not given back when
+// their caller has gone: whoever had them first may be at work.
+//
 // # Streams
 //
 // A stream of messages (Server-Sent Events) is a subscription of such a session and a visit that stays: the group deals and delivers to it

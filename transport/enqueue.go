@@ -143,8 +143,11 @@ func (c *conn) completePart(k *call, st *fsm.State, at group.Stamp, out []fsm.Ou
 	outcomes := b.rep.Outcomes[k.first : k.first+k.count]
 	if err != nil || len(out) != k.count {
 		f := wire.NewFault(wire.CodeInternal, "the operation ended in %d outcomes instead of %d", len(out), k.count)
-		if err != nil {
+		switch {
+		case err != nil:
 			f = faultOf(err)
+		case len(out) == 1 && out[0].Field == fsm.FieldIdempotency:
+			f = refusal(k, st, &out[0])
 		}
 		c.srv.metrics.fault(f)
 		for i := range outcomes {
@@ -168,7 +171,7 @@ func (c *conn) completePart(k *call, st *fsm.State, at group.Stamp, out []fsm.Ou
 func (c *conn) answerEnqueued(k *call, st *fsm.State, at wire.At, out []fsm.Outcome) {
 	rep := &c.enqueuedRep
 	rep.At = at
-	if len(out) != k.count {
+	if repeat := len(out) > 0 && out[0].Replayed; len(out) != k.count && !repeat {
 		c.log.Error("outcomes do not match the batch", "op", k.kind, "count", len(out))
 		c.appendFrame(wire.TypeFault, k.tag, wire.NewFault(wire.CodeInternal, "the operation ended in %d outcomes instead of %d", len(out), k.count))
 		return

@@ -80,6 +80,9 @@ func (g *fakeGroup) Propose(ps ...*group.Proposal) {
 
 func success(op fsm.Op, index uint64) []fsm.Outcome {
 	n := 1
+	if keyed, ok := op.(*fsm.Idempotent); ok {
+		op = keyed.Op
+	}
 	switch op := op.(type) {
 	case *fsm.Enqueue:
 		n = len(op.Messages)

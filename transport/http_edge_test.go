@@ -165,7 +165,7 @@ func TestWrongRequests(t *testing.T) {
 	}
 	b.t = t
 	for name, h := range map[string]map[string]string{
-		"a key for idempotency, which is not kept":     {"Idempotency-Key": "k"},
+		"a key for idempotency that cannot be one":     {"Idempotency-Key": "a b"},
 		"a compressed body, which would need a bound":  {"Content-Encoding": "gzip"},
 		"a media type that is none":                    {"Content-Type": "x/y/z"},
 		"a media type that is not taken":               {"Content-Type": "text/plain"},

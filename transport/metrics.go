@@ -29,6 +29,7 @@ const (
 	metricRequestTime   = "quorate_http_request_seconds"
 	metricUnderWay      = "quorate_http_requests_under_way"
 	metricStreams       = "quorate_http_streams"
+	metricReplayed      = "quorate_http_replayed_total"
 )
 
 type metrics struct {
@@ -37,6 +38,7 @@ type metrics struct {
 
 	connections               prometheus.Gauge
 	refused, silent, unsent   prometheus.Counter
+	replayed                  prometheus.Counter
 	framesIn, framesOut       prometheus.Counter
 	bytesIn, bytesOut         prometheus.Counter
 	faults                    *prometheus.CounterVec
@@ -53,6 +55,7 @@ func newMetrics(s *Server) (*metrics, error) {
 		refused:     prometheus.NewCounter(prometheus.CounterOpts{Name: metricRefused, Help: "Connections refused because there were too many."}),
 		silent:      prometheus.NewCounter(prometheus.CounterOpts{Name: metricSilent, Help: "Connections dropped because the client had gone silent."}),
 		unsent:      prometheus.NewCounter(prometheus.CounterOpts{Name: metricUnsent, Help: "Pulled leases given back because they could not be sent."}),
+		replayed:    prometheus.NewCounter(prometheus.CounterOpts{Name: metricReplayed, Help: "Operations by HTTP that were answered from their idempotency key, and not carried out."}),
 		faults:      prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricFaults, Help: "Errors answered to clients, by code."}, []string{"code"}),
 		slowConsumers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricSlowConsumers,
 			Help: "Clients that read too slowly: deliveries declined, connections closed over their bound, writes that stalled."}, []string{"what"}),
@@ -77,7 +80,7 @@ func newMetrics(s *Server) (*metrics, error) {
 	}
 	m.reg = s.cfg.Registry
 	for _, c := range []prometheus.Collector{
-		m.connections, m.refused, m.silent, m.unsent, m.faults, m.slowConsumers, m.proposed, m.commit, m.toLease, m.leaseAck,
+		m.connections, m.refused, m.silent, m.unsent, m.replayed, m.faults, m.slowConsumers, m.proposed, m.commit, m.toLease, m.leaseAck,
 		m.requests, m.requestTime,
 		frames, bytes, newStateCollector(s),
 	} {

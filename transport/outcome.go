@@ -43,6 +43,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldPushSecrets: "push_secrets", fsm.FieldPushPermanent: "push_permanent", fsm.FieldPushHeaders: "push_headers",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 	fsm.FieldCallback: "callback", fsm.FieldBatchID: "batch",
+	fsm.FieldIdempotency: "Idempotency-Key",
 }
 
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
@@ -159,6 +160,10 @@ func notFound(k *call, o *fsm.Outcome) string {
 func exists(k *call, o *fsm.Outcome) *wire.Fault {
 	var f *wire.Fault
 	switch {
+	case o.Field == fsm.FieldIdempotency:
+		f = wire.NewFault(wire.CodeAlreadyExists, "Idempotency-Key was used within the last hour for another request (another method, path, query, content type or body): a new key would be right")
+		f.Field = fieldNames[o.Field]
+		return f
 	case o.Field == fsm.FieldDedupKey || o.Field == fsm.FieldDedup:
 		f = wire.NewFault(wire.CodeAlreadyExists, "dedup_key was used for message %s, with another body or kind", o.ID)
 	case o.Field == fsm.FieldResult || o.HasResult:
@@ -209,6 +214,9 @@ func full(k *call, o *fsm.Outcome) string {
 
 func overloaded(o *fsm.Outcome) string {
 	switch o.Field {
+	case fsm.FieldIdempotency:
+		return fmt.Sprintf("as many idempotency keys and answers are kept as can be (%d keys or %d bytes are the most; this is the limit of %d): they end after an hour, and without Idempotency-Key the request needs no room",
+			fsm.MaxIdempotencyKeys, fsm.MaxIdempotencyBytes, o.Limit)
 	case fsm.FieldSessions, fsm.FieldRequest:
 		return fmt.Sprintf("the sessions' table is full (limit %d): close clients, or wait for idle sessions to end", o.Limit)
 	case fsm.FieldBatches:

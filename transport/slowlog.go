@@ -90,8 +90,12 @@ func queueOf(k *call, st *fsm.State) string {
 	if err != nil || len(e.Ops) != 1 {
 		return ""
 	}
+	one := e.Ops[0]
+	if keyed, ok := one.(*fsm.Idempotent); ok {
+		one = keyed.Op
+	}
 	var id fsm.ID
-	switch op := e.Ops[0].(type) {
+	switch op := one.(type) {
 	case *fsm.Ack:
 		id = op.Token.Message
 	case *fsm.Nack:

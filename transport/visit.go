@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"time"
@@ -28,6 +29,10 @@ func (v visitors) Do(ctx, gone context.Context, reqs ...httpapi.Request) []httpa
 	answers := make([]httpapi.Answer, len(reqs))
 	c := newConn(v.Server, &http.Request{RemoteAddr: "http"})
 	c.greeted, c.visit = true, ctx
+	if key := keyOf(reqs); key != nil {
+		c.key = newKey(key)
+		defer c.sayRepeats(key)
+	}
 	defer c.leaveVisit()
 	if f := v.seat(gone, c, reqs); f != nil {
 		for i := range answers {
@@ -201,6 +206,20 @@ func (v visitors) LastToken(ctx context.Context, id string) (string, *wire.Fault
 		return "", wire.NewFault(wire.CodeFailedPrecondition, "message %s has never been leased", id)
 	}
 	return token.String(), nil
+}
+
+// Kept says whether the first operation of a request has been carried out under its key, and what note came with it.
+func (v visitors) Kept(ctx context.Context, key *httpapi.Idempotency) (note []byte, kept bool, f *wire.Fault) {
+	k := newKey(key)
+	_, err := v.group("").Read(ctx, false, func(st *fsm.State) {
+		if note, kept = st.Kept(&k.IdempotencyKey); kept {
+			note = bytes.Clone(note)
+		}
+	})
+	if err != nil {
+		return nil, false, sureFault(faultOf(err))
+	}
+	return note, kept, nil
 }
 
 // WaitDead waits until more or fewer messages than known have come to a queue's dead letters, or wait is over.

@@ -26,14 +26,17 @@ type Node interface {
 	WaitDead(ctx context.Context, queue string, known int64, wait time.Duration) (int64, *wire.Fault)
 	// GiveBack returns leases whose tokens never reached the caller.
 	GiveBack(tokens ...string)
+	// Kept says whether an operation with this key has been carried out, and what note came with it.
+	Kept(ctx context.Context, key *Idempotency) (note []byte, kept bool, f *wire.Fault)
 	// LastToken is the token of a message's last lease, that of one which is done too.
 	LastToken(ctx context.Context, id string) (string, *wire.Fault)
 }
 
 // Request is one of the protocol's requests, a struct of package wire.
 type Request struct {
-	Type wire.Type
-	Body any
+	Type        wire.Type
+	Body        any
+	Idempotency *Idempotency // the caller's key, the same one in all that are carried out together; nil: there is none
 }
 
 // Answer is what became of a Request: a Fault, or a Body, a pointer to a struct of package wire.

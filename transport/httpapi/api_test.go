@@ -33,6 +33,10 @@ type fakeNode struct {
 	feed   *fakeFeed       // guarded by mu: what listeners get; nil: a new one each
 	heard  *wire.Subscribe // guarded by mu: what the last listener asked for
 	looked chan struct{}   // guarded by mu: told of each look for the leader, where there is room
+
+	kept   func(*Idempotency) ([]byte, bool) // guarded by mu; nil: nothing is
+	repeat func(*Idempotency)                // guarded by mu; what becomes of a key's operations; nil: they are carried out
+	token  *wire.Fault                       // guarded by mu: why there is no last token
 }
 
 func (n *fakeNode) Leader() (string, bool) {
@@ -95,6 +99,14 @@ func (n *fakeNode) Do(_, _ context.Context, reqs ...Request) []Answer {
 				continue
 			}
 		}
+		if k := r.Idempotency; k != nil && writes[r.Type] {
+			k.Part++
+			if n.repeat == nil {
+				k.Fresh++
+			} else {
+				n.repeat(k)
+			}
+		}
 		out[i] = success(r)
 	}
 	return out
@@ -106,7 +118,27 @@ func (n *fakeNode) GiveBack(tokens ...string) {
 	n.back = append(n.back, tokens...)
 }
 
-func (n *fakeNode) LastToken(_ context.Context, id string) (string, *wire.Fault) { return id + id, nil }
+func (n *fakeNode) LastToken(_ context.Context, id string) (string, *wire.Fault) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return id + id, n.token
+}
+
+func (n *fakeNode) Kept(_ context.Context, key *Idempotency) ([]byte, bool, *wire.Fault) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.kept == nil {
+		return nil, false, nil
+	}
+	note, is := n.kept(key)
+	return note, is, nil
+}
+
+// writes are the types of requests that come to operations in the log, as far as tests of keys ask.
+var writes = map[wire.Type]bool{
+	wire.TypeEnqueue: true, wire.TypeLease: true, wire.TypeAck: true, wire.TypeNack: true, wire.TypeQueueCreate: true, wire.TypeQueueSet: true,
+	wire.TypeDeadRequeue: true, wire.TypeDeadDelete: true, wire.TypeQueuePurge: true,
+}
 
 // replies are the types of answers by those of requests.
 var replies = map[wire.Type]wire.Type{
@@ -252,29 +284,29 @@ func TestWhatIsAsked(t *testing.T) {
 	}{
 		{"a message with every field", "POST", "/v1/queues/q/messages", `{"body":[1],"task_id":"t","kind":"k","content_type":"x/y","headers":{"b":"2","a":"1"},"priority":9,"key":"é","dedup_key_base64":"AA==",
 			"delay_ms":1,"ttl_ms":2,"timeout_ms":3,"retry":{"kind":"exponential","initial_ms":4,"multiplier":1.5,"max_ms":5,"max_attempts":6,"jitter_ms":7},"keys_if_undelivered":[["a","b"]],"batch":"` + id + `"}`,
-			Request{wire.TypeEnqueue, &wire.Enqueue{Queue: "q", Messages: []wire.Message{{Body: wire.Bytes("[1]"), TaskID: "t", Kind: "k", ContentType: "x/y",
+			Request{Type: wire.TypeEnqueue, Body: &wire.Enqueue{Queue: "q", Messages: []wire.Message{{Body: wire.Bytes("[1]"), TaskID: "t", Kind: "k", ContentType: "x/y",
 				Headers: []wire.Header{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}, Priority: &nine, Key: wire.Bytes("é"), DedupKey: wire.Bytes{0}, DelayMillis: 1, TTLMillis: 2,
 				TimeoutMillis: 3, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 4, MultiplierMilli: 1500, MaxMillis: 5, MaxAttempts: 6, JitterMillis: 7},
 				KeysIfUndelivered: [][]string{{"a", "b"}}, Batch: id}}}}},
 		{"a job", "POST", "/v1/queues/q/messages?envelope=job", `{"job_id":"j","task_type":"navigate","attempts":0,"max_attempts":3,"payload":{"u":1},"meta":{"correlation_id":"c","user_id":"u","enqueue_ts":5,"source":"s"}}`,
-			Request{wire.TypeEnqueue, &wire.Enqueue{Queue: "q", Messages: []wire.Message{{Body: wire.Bytes(`{"u":1}`), TaskID: "j", Kind: "navigate", ContentType: "application/json",
+			Request{Type: wire.TypeEnqueue, Body: &wire.Enqueue{Queue: "q", Messages: []wire.Message{{Body: wire.Bytes(`{"u":1}`), TaskID: "j", Kind: "navigate", ContentType: "application/json",
 				Headers: []wire.Header{{Name: "correlation_id", Value: "c"}, {Name: "source", Value: "s"}, {Name: "user_id", Value: "u"}}, Retry: &wire.RetryPolicy{Kind: "exponential", MaxAttempts: 3}}}}}},
 		{"a lease", "POST", "/v1/queues/q/lease", `{"max":7,"wait_ms":8,"lease_ms":900,"worker":"w"}`,
-			Request{wire.TypeLease, &wire.Lease{Queue: "q", Max: 7, WaitMillis: 8, LeaseMillis: 900, Worker: "w"}}},
-		{"a lease without a word", "POST", "/v1/queues/q/lease", ``, Request{wire.TypeLease, &wire.Lease{Queue: "q", Max: 1}}},
+			Request{Type: wire.TypeLease, Body: &wire.Lease{Queue: "q", Max: 7, WaitMillis: 8, LeaseMillis: 900, Worker: "w"}}},
+		{"a lease without a word", "POST", "/v1/queues/q/lease", ``, Request{Type: wire.TypeLease, Body: &wire.Lease{Queue: "q", Max: 1}}},
 		{"a nack", "POST", "/v1/leases/" + token + "/nack", `{"error":"e","delay_ms":0,"permanent":true}`,
-			Request{wire.TypeNack, &wire.Nack{Token: token, Error: "e", DelayMillis: &delay, Permanent: true}}},
+			Request{Type: wire.TypeNack, Body: &wire.Nack{Token: token, Error: "e", DelayMillis: &delay, Permanent: true}}},
 		{"one queue", "POST", "/queue/enqueue?queue=o", `{"value":null,"options":{"delay":5,"priority":0,"backoffSchedule":[1,2],"keysIfUndelivered":[["k"]]}}`,
-			Request{wire.TypeEnqueue, &wire.Enqueue{Queue: "o", Messages: []wire.Message{{Body: wire.Bytes("null"), ContentType: "application/json", Priority: &zero, DelayMillis: 5,
+			Request{Type: wire.TypeEnqueue, Body: &wire.Enqueue{Queue: "o", Messages: []wire.Message{{Body: wire.Bytes("null"), ContentType: "application/json", Priority: &zero, DelayMillis: 5,
 				Retry: &wire.RetryPolicy{Kind: "schedule", Steps: []int64{1, 2}}, KeysIfUndelivered: [][]string{{"k"}}}}}}},
-		{"one queue by its name", "GET", "/queue/stats", ``, Request{wire.TypeQueueShow, &wire.QueueRef{Queue: "default"}}},
-		{"options", "PATCH", "/v1/queues/q", `{"rate":0.001,"paused":true,"retry":null}`, Request{wire.TypeQueueSet, &wire.QueueWrite{Queue: "q", Options: wire.QueueOptions{RateMilli: 1, Paused: true}, Only: []string{"paused", "rate", "retry"}}}},
-		{"a key", "DELETE", "/v1/kv/a%2Fb//%2e", ``, Request{wire.TypeKVDelete, &wire.KVDelete{Key: []string{"a/b", "", "."}}}},
+		{"one queue by its name", "GET", "/queue/stats", ``, Request{Type: wire.TypeQueueShow, Body: &wire.QueueRef{Queue: "default"}}},
+		{"options", "PATCH", "/v1/queues/q", `{"rate":0.001,"paused":true,"retry":null}`, Request{Type: wire.TypeQueueSet, Body: &wire.QueueWrite{Queue: "q", Options: wire.QueueOptions{RateMilli: 1, Paused: true}, Only: []string{"paused", "rate", "retry"}}}},
+		{"a key", "DELETE", "/v1/kv/a%2Fb//%2e", ``, Request{Type: wire.TypeKVDelete, Body: &wire.KVDelete{Key: []string{"a/b", "", "."}}}},
 		{"dead letters", "GET", "/v1/queues/q/dlq?limit=5&kind=k&reason=expired&since=1&until=2&text=x&header=a=b&header=c&stale", ``,
-			Request{wire.TypeDeadList, &wire.DeadList{Queue: "q", Limit: 5, Kind: "k", Reason: "expired", Since: 1, Until: 2, Text: "x", Stale: true, Headers: []wire.Header{{Name: "a", Value: "b"}, {Name: "c"}}}}},
+			Request{Type: wire.TypeDeadList, Body: &wire.DeadList{Queue: "q", Limit: 5, Kind: "k", Reason: "expired", Since: 1, Until: 2, Text: "x", Stale: true, Headers: []wire.Header{{Name: "a", Value: "b"}, {Name: "c"}}}}},
 		{"a dead letter anew", "POST", "/v1/queues/q/dlq/" + id + "/requeue", `{"body":"t","body_encoding":"text","headers":{},"kind":"","delay_ms":0}`,
-			Request{wire.TypeDeadEdit, &wire.DeadEdit{Queue: "q", ID: id, Fields: []string{"body", "content_type", "headers", "kind", "delay"}, Set: wire.Message{Body: wire.Bytes("t"), ContentType: "text/plain; charset=utf-8"}}}},
-		{"results", "GET", "/v1/results?queue=q&after=9007199254740993&last=0&wait_ms=1", ``, Request{wire.TypeResultList, &wire.ResultList{Queue: "q", After: 9007199254740993, WaitMillis: 1}}},
+			Request{Type: wire.TypeDeadEdit, Body: &wire.DeadEdit{Queue: "q", ID: id, Fields: []string{"body", "content_type", "headers", "kind", "delay"}, Set: wire.Message{Body: wire.Bytes("t"), ContentType: "text/plain; charset=utf-8"}}}},
+		{"results", "GET", "/v1/results?queue=q&after=9007199254740993&last=0&wait_ms=1", ``, Request{Type: wire.TypeResultList, Body: &wire.ResultList{Queue: "q", After: 9007199254740993, WaitMillis: 1}}},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			n := &fakeNode{}
@@ -352,12 +384,12 @@ func FuzzRequest(f *testing.F) {
 	n := &fakeNode{}
 	a := newAPI(f, n, nil)
 	for i, r := range a.routes {
-		f.Add(uint8(i), "q", "", `{}`, "application/json")
-		f.Add(uint8(i), "0%2F", "limit=1&stale=1", `{"body":"\u0000","body_encoding":"text","headers":{"a":"b"},"messages":null,"max":5,"op":"ack","ids":["x"]}`, "")
+		f.Add(uint8(i), "q", "", `{}`, "application/json", "")
+		f.Add(uint8(i), "0%2F", "limit=1&stale=1", `{"body":"\u0000","body_encoding":"text","headers":{"a":"b"},"messages":null,"max":5,"op":"ack","ids":["x"]}`, "", "k")
 		_ = r
 	}
-	f.Add(uint8(0), "q", "kind=%zz", `{"value":[1e999,{"a":{}}],"options":{"backoffSchedule":[]}}`, "text/plain")
-	f.Fuzz(func(t *testing.T, route uint8, part, query, body, kind string) {
+	f.Add(uint8(0), "q", "kind=%zz", `{"value":[1e999,{"a":{}}],"options":{"backoffSchedule":[]}}`, "text/plain", "a key")
+	f.Fuzz(func(t *testing.T, route uint8, part, query, body, kind, key string) {
 		r := a.routes[int(route)%len(a.routes)]
 		path := r.path
 		for _, name := range []string{"{q}", "{id}", "{token}", "{name}", "{key...}"} {
@@ -368,6 +400,9 @@ func FuzzRequest(f *testing.F) {
 			return // no HTTP request
 		}
 		req.Header.Set("Content-Type", kind)
+		if key != "" {
+			req.Header.Set("Idempotency-Key", key)
+		}
 		n.mu.Lock()
 		n.asked = nil
 		n.mu.Unlock()
@@ -387,6 +422,9 @@ func FuzzRequest(f *testing.F) {
 				ok = v.Validate() == nil
 			case interface{ Validate(int64) *wire.Fault }:
 				ok = v.Validate(4096) == nil
+			}
+			if k := q.Idempotency; (k != nil) != (key != "") || k != nil && (k.Key != key || len(key) > 255 || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })) {
+				t.Errorf("asked under %+v, the key is %q", k, key)
 			}
 			if !ok {
 				continue // the node refuses it by name

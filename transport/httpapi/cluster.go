@@ -56,7 +56,7 @@ func clusterRoutes() []*route {
 			}
 			return a, nil
 		}),
-		plain(route{method: "POST", path: verifyPath, summary: "Compare the state hashes of all nodes at one log index"}, func(x *exchange) (*clusterVerified, *wire.Fault) {
+		plain(route{method: "POST", path: verifyPath, summary: "Compare the state hashes of all nodes at one log index", unlogged: true}, func(x *exchange) (*clusterVerified, *wire.Fault) {
 			v, f := call[wire.Verified](x, wire.TypeClusterVerify, &wire.ClusterVerify{})
 			if f != nil {
 				return nil, f
@@ -67,10 +67,10 @@ func clusterRoutes() []*route {
 			}
 			return a, nil
 		}),
-		with(route{method: "POST", path: "/v1/cluster/transfer", summary: "Hand leadership over", optional: true}, func(x *exchange, in *clusterTransfer) (*done, *wire.Fault) {
+		with(route{method: "POST", path: "/v1/cluster/transfer", summary: "Hand leadership over", optional: true, unlogged: true}, func(x *exchange, in *clusterTransfer) (*done, *wire.Fault) {
 			return x.okay(wire.TypeClusterTransfer, &wire.ClusterTransfer{Node: in.Node})
 		}),
-		plain(route{method: "DELETE", path: "/v1/cluster/members/{id}", summary: "Remove a member by label or UUID"}, func(x *exchange) (*done, *wire.Fault) {
+		plain(route{method: "DELETE", path: "/v1/cluster/members/{id}", summary: "Remove a member by label or UUID", unlogged: true}, func(x *exchange) (*done, *wire.Fault) {
 			return x.okay(wire.TypeClusterRemove, &wire.ClusterRemove{Node: x.path["id"]})
 		}),
 	}

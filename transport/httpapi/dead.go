@@ -325,17 +325,24 @@ func requeueMany(x *exchange, in *deadRequeue) (*deadRequeued, *wire.Fault) {
 		if in.Limit < 0 || in.Limit > wire.MaxList {
 			return nil, wire.Invalid("limit", "%d; 1 to %d are allowed", in.Limit, wire.MaxList)
 		}
-		var f *wire.Fault
-		if ids, a.More, f = x.found(&in.DeadFilter, in.Limit); f != nil {
+		d, f := x.findDead(&in.DeadFilter, in.Limit)
+		if f != nil {
 			return nil, f
 		}
-		if len(ids) == 0 {
+		if ids, a.More = d.ids, d.more; len(ids) == 0 {
 			return a, nil
 		}
 	}
 	out, f := x.deadIDs(wire.TypeDeadRequeue, x.path["q"], ids)
 	if f != nil {
 		return nil, f
+	}
+	if in.All {
+		d := found{ids, a.More}
+		if f := d.again(x, len(out)); f != nil {
+			return nil, f
+		}
+		ids, a.More = d.ids, d.more
 	}
 	for i := range out {
 		one := deadOne{OK: true, OriginalID: ids[i], NewID: out[i].ID}
@@ -361,18 +368,22 @@ func deleteMany(x *exchange) (*deadDeleted, *wire.Fault) {
 		}
 		return &deadDeleted{Deleted: rep.Count}, nil
 	}
-	ids, more, f := x.found(&d, int32(x.int("limit")))
+	have, f := x.findDead(&d, int32(x.int("limit")))
 	if f != nil {
 		return nil, f
 	}
-	a := &deadDeleted{More: more}
-	if len(ids) == 0 {
+	a := &deadDeleted{More: have.more}
+	if len(have.ids) == 0 {
 		return a, nil
 	}
-	out, f := x.deadIDs(wire.TypeDeadDelete, x.path["q"], ids)
+	out, f := x.deadIDs(wire.TypeDeadDelete, x.path["q"], have.ids)
+	if f == nil {
+		f = have.again(x, len(out))
+	}
 	if f != nil {
 		return nil, f
 	}
+	a.More = have.more
 	for i := range out {
 		if out[i].Fault == nil {
 			a.Deleted++

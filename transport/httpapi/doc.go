@@ -31,6 +31,25 @@
 //
 // A request's trace context (traceparent, tracestate) goes into the messages that it brings, unless they have one of their own.
 //
+// # Idempotency keys
+//
+// Every request that writes into the log takes an Idempotency-Key: 1 to 255 visible ASCII bytes, at whatever node. For an hour of log time the same
+// request with the same key gets the first answer, status and body, with Idempotency-Replayed: true, and nothing is carried out; 1,000,000 keys
+// are kept, and a request that finds no room for its own is overloaded (503). The request is its method, path, query, Content-Type, If-None-Match and body, byte for byte;
+// another one with the key is already_exists (409). A repeat of a request that is under way waits for it, since it is decided in the log, behind it. Of
+// two polls that wait under one key, one is given the message, the other the same one again or, where its time is over, overloaded (503): sent
+// again, it gets the answer. In Problem.RequestID and in Quorate-Index a repeat has its own.
+//
+// Not kept, so that they may be sent again under the key, are: what was refused before it was proposed (400, 413, 503 …), for nothing has
+// happened; refusals with retry that are for now (queue_full, overloaded), unless part of a batch went in; a poll or a bulk operation on dead letters that found
+// nothing. A request whose outcome is unknown may be sent again at once.
+//
+// A lease that is repeated answers with those of its messages that are still out, with the time that is left. What an answer tells of the state
+// beyond what has happened, the recorded result that a duplicate is told and the task id of a redriven message, is told as it is known then. Of a
+// batch that was carried out in part, as only a leader that dies can bring about, a repeat carries out the rest and is not called a repeat.
+//
+// Requests that write nothing, streams, and those about the cluster's members, which are in no log of this kind, take no key and refuse one.
+//
 // # Leases
 //
 // They belong to a session that all callers share on the leader; a token is all that a caller needs. A lease is started when it is written to
@@ -81,8 +100,11 @@
 // 2026-11: JSON by go-json-experiment/json, which is encoding/json/v2: the first version takes names in any case, the last of repeated ones, and
 // turns bytes that are no UTF-8 into others.
 //
-// 2026-11: Idempotency-Key is refused rather than ignored until the state keeps such keys. dedup_key and task_id make an enqueue safe to repeat, and
-// ack, nack, extend and release are.
+// 2026-11: An answer is made again from its outcomes, by the same code, rather than kept: see fsm. So a request that looks at the state before it knows
+// what to ask for (a filter over dead letters, a message known by its id alone) asks first whether its key has been used, and takes what it found
+// then from the note that was kept. Until there are principals a key is anybody's; then they go into its hash.
+//
+// 2026-11: The key itself is not in its hash with the route, so that the same key on another path is found out (409) and not taken for a new one.
 //
 // 2026-11: Answers with tokens in them are never compressed, and no answer is cached: a token is as good as a key, and the length of what is compressed
 // tells about it.

@@ -46,6 +46,7 @@ type exchange struct {
 	success  int    // status of the answer, where it is not the route's
 	status   int    // that was written
 	tokens   []string
+	idem     *Idempotency // nil: the caller has given no key
 }
 
 type pathValues map[string]string
@@ -87,9 +88,6 @@ func (b *budget) give(n int64) { b.used.Add(-n) }
 // read takes in the body: bounded in bytes and time, by itself and together with those of others.
 func (x *exchange) read() *wire.Fault {
 	a := x.api
-	if x.r.Header.Get("Idempotency-Key") != "" {
-		return wire.Invalid("Idempotency-Key", "not kept yet, and so not taken: a message's dedup_key or task_id makes sending it again safe")
-	}
 	if e := x.r.Header.Get("Content-Encoding"); e != "" && e != "identity" {
 		x.override = http.StatusUnsupportedMediaType
 		return wire.Invalid("Content-Encoding", "%.40q; requests are read as they are: none would be right", e)
@@ -141,7 +139,7 @@ func (x *exchange) read() *wire.Fault {
 	if len(b) > 0 && x.route.in == nil {
 		return wire.NewFault(wire.CodeInvalidArgument, "a body of %d bytes: none is taken here", len(b))
 	}
-	return nil
+	return x.readKey()
 }
 
 func (a *API) bodyTooLarge(x *exchange) *wire.Fault {
@@ -268,12 +266,15 @@ func wanted(t reflect.Type) string {
 
 // do carries out requests of the protocol.
 func (x *exchange) do(reqs ...Request) []Answer {
+	for i := range reqs {
+		reqs[i].Idempotency = x.idem
+	}
 	return x.api.cfg.Node.Do(x.ctx, x.r.Context(), reqs...)
 }
 
 // call carries out one request whose answer is a Rep.
 func call[Rep any](x *exchange, t wire.Type, req any) (*Rep, *wire.Fault) {
-	return answered[Rep](x, x.do(Request{t, req})[0])
+	return answered[Rep](x, x.do(Request{Type: t, Body: req})[0])
 }
 
 func answered[Rep any](x *exchange, a Answer) (*Rep, *wire.Fault) {
@@ -350,6 +351,9 @@ func (x *exchange) send(status int, contentType string, b []byte) {
 	}
 	x.status = status
 	h := x.w.Header()
+	if x.replayed() {
+		h.Set(replayedHeader, "true")
+	}
 	h.Set("Content-Type", contentType)
 	if x.route != nil && !x.route.secret && len(b) >= gzipLeast {
 		h.Add("Vary", "Accept-Encoding")

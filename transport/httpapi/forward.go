@@ -37,8 +37,8 @@ func newPeers() *http.Client {
 
 // forwarded are the headers that go to the leader, answered the ones that come back. All others are between two neighbours.
 var (
-	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", "If-None-Match", "Last-Event-ID", "Traceparent", "Tracestate", "User-Agent"}
-	returned  = []string{"Allow", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Type", "Link", "Quorate-Content-Type", "Quorate-Index", "Quorate-Time", "Retry-After"}
+	forwarded = []string{"Accept", "Accept-Encoding", "Content-Type", keyHeader, "If-None-Match", "Last-Event-ID", "Traceparent", "Tracestate", "User-Agent"}
+	returned  = []string{"Allow", "Content-Disposition", "Content-Encoding", "Content-Length", "Content-Type", replayedHeader, "Link", "Quorate-Content-Type", "Quorate-Index", "Quorate-Time", "Retry-After"}
 )
 
 // forward has the leader answer. It is asked once, and does not send on: while nodes disagree about who leads there is none to go to.

@@ -173,7 +173,7 @@ func (x *exchange) leased(req *wire.Lease) (*wire.Leased, *wire.Fault) {
 		return nil, f
 	}
 	for i := range rep.Messages {
-		if d := &rep.Messages[i]; !d.AtMostOnce {
+		if d := &rep.Messages[i]; !d.AtMostOnce && !x.replayed() { // whom they were given first may have them
 			x.tokens = append(x.tokens, d.Token)
 		}
 	}
@@ -215,16 +215,16 @@ func (o *leaseOp) request(maxBytes int64) (r Request, f *wire.Fault) {
 			}
 			a.Then = append(a.Then, wire.Then{Queue: o.Then[i].Queue, Message: m})
 		}
-		return Request{wire.TypeAck, a}, a.Validate(maxBytes)
+		return Request{Type: wire.TypeAck, Body: a}, a.Validate(maxBytes)
 	case "nack":
 		n := &wire.Nack{Token: o.Token, Error: wire.CutText(o.Error, wire.MaxErrorBytes), DelayMillis: o.DelayMillis, Permanent: o.Permanent}
-		return Request{wire.TypeNack, n}, n.Validate()
+		return Request{Type: wire.TypeNack, Body: n}, n.Validate()
 	case "extend":
 		e := &wire.Extend{Token: o.Token, LeaseMillis: o.LeaseMillis}
-		return Request{wire.TypeExtend, e}, e.Validate()
+		return Request{Type: wire.TypeExtend, Body: e}, e.Validate()
 	case "release":
 		e := &wire.Release{Token: o.Token}
-		return Request{wire.TypeRelease, e}, e.Validate()
+		return Request{Type: wire.TypeRelease, Body: e}, e.Validate()
 	}
 	return r, wire.Invalid("op", "%.40q; ack, nack, extend or release would be right", o.Op)
 }
@@ -287,6 +287,9 @@ func endLeases(x *exchange, in *leaseBatch) (*leaseBatchAnswer, *wire.Fault) {
 	for i, a := range x.do(reqs...) {
 		e, f := x.ended(a)
 		if f != nil {
+			if f.Code == wire.CodeAlreadyExists && f.Field == keyHeader {
+				return nil, f // the key is another request's, so nothing was carried out
+			}
 			if f.Code == wire.CodeNotLeader && !f.Unknown {
 				moved, led = moved+1, f
 			}

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -12,7 +13,10 @@ import (
 // The one-queue API is for shells and small programs: one queue, messages known by their ids alone, names as its users write them. It is the
 // same queue as everywhere else, "default" or the one that ?queue= names.
 
-const defaultQueue = "default"
+const (
+	defaultQueue = "default"
+	pollPath     = "/queue/poll"
+)
 
 var oneQueueParam = param{name: "queue", kind: "string", doc: "absent: default"}
 
@@ -104,7 +108,7 @@ func oneQueueRoutes() []*route {
 	const dead = "/queue/dlq/{id}"
 	return []*route{
 		with(route{method: "POST", path: "/queue/enqueue", summary: "One queue: put a value in", query: q}, oneIn),
-		plain(route{method: "GET", path: "/queue/poll", summary: "One queue: lease the next message, if there is one", secret: true, query: []param{oneQueueParam, waitParam}}, poll),
+		plain(route{method: "GET", path: pollPath, summary: "One queue: lease the next message, if there is one", secret: true, query: []param{oneQueueParam, waitParam}}, poll),
 		with(route{method: "POST", path: "/queue/ack", summary: "One queue: the message is done", query: q}, func(x *exchange, in *oneAck) (*done, *wire.Fault) {
 			return x.endOne(in.ID, leaseOp{Op: "ack"})
 		}),
@@ -232,7 +236,11 @@ func (x *exchange) endOne(id string, op leaseOp) (*done, *wire.Fault) {
 	defer cancel()
 	var f *wire.Fault
 	if op.Token, f = x.api.cfg.Node.LastToken(ctx, id); f != nil {
-		return nil, f
+		// The message may have gone since this request was first carried out, and then any token will do to be given the answer.
+		if _, kept, g := x.kept(); g != nil || !kept {
+			return nil, cmp.Or(g, f)
+		}
+		op.Token = id + noID
 	}
 	if _, f = x.endLease(&op); f != nil {
 		return nil, f

@@ -62,6 +62,11 @@ func document(routes []*route, version string) ([]byte, error) {
 		for i := range r.query {
 			op.Parameters = append(op.Parameters, r.query[i].document())
 		}
+		if r.keyed() {
+			least, most := 1, maxKeyBytes
+			op.Parameters = append(op.Parameters, &huma.Param{Name: keyHeader, In: "header", Description: keyDoc,
+				Schema: &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Pattern: "^[!-~]+$"}})
+		}
 		if r.in != nil && r.in.NumField() > 0 {
 			op.RequestBody = &huma.RequestBody{Required: !r.optional, Content: map[string]*huma.MediaType{"application/json": {Schema: schema(r.in, true)}}}
 			if r.raw != "" {
@@ -81,6 +86,9 @@ func document(routes []*route, version string) ([]byte, error) {
 				"Quorate-Index": {Description: "the place in the log where it is true, where it was read or written", Schema: &huma.Schema{Type: "string"}},
 				"Quorate-Time":  {Description: "log time there, Unix ms", Schema: &huma.Schema{Type: "string"}},
 			}}
+		if r.keyed() {
+			ok.Headers[replayedHeader] = &huma.Param{Description: replayedDoc, Schema: &huma.Schema{Type: huma.TypeString}}
+		}
 		for _, kind := range r.also {
 			ok.Content[kind] = &huma.MediaType{Schema: &huma.Schema{}}
 		}

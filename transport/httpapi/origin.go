@@ -46,7 +46,7 @@ func (a *API) admit(x *exchange) *wire.Fault {
 	}
 	h := x.w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
-	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Quorate-Index, Quorate-Time, Quorate-Content-Type, Retry-After, Allow, Link")
+	h.Set("Access-Control-Expose-Headers", "X-Request-Id, Quorate-Index, Quorate-Time, Quorate-Content-Type, "+replayedHeader+", Retry-After, Allow, Link")
 	return nil
 }
 
@@ -59,7 +59,7 @@ func (x *exchange) preflight() bool {
 	h.Set("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS")
 	if x.r.Header.Get("Access-Control-Request-Method") != "" && h.Get("Access-Control-Allow-Origin") != "" {
 		h.Set("Access-Control-Allow-Methods", "GET, HEAD, POST, PUT, PATCH, DELETE")
-		h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, If-None-Match, Last-Event-ID")
+		h.Set("Access-Control-Allow-Headers", "Content-Type, X-Request-Id, "+keyHeader+", If-None-Match, Last-Event-ID")
 		h.Set("Access-Control-Max-Age", "600")
 	}
 	x.status = http.StatusNoContent

@@ -26,6 +26,7 @@ type route struct {
 	local        bool         // any node answers by itself
 	secret       bool         // the answer is never compressed
 	stream       bool         // the answer is Server-Sent Events
+	unlogged     bool         // what it does is in no log
 	serve        func(x *exchange) *wire.Fault
 }
 
