@@ -93,6 +93,7 @@ type Config struct {
 	Consumers   int           // clients that receive; default 8 for W2, 4 for W3 and W4
 	Outstanding int           // unconfirmed enqueues a producer; default 256
 	HTTP        int           // W1, W3: enqueue by the HTTP API, so many messages a request; 0: by the SDK
+	HTTPKeys    bool          // with HTTP: each request has an Idempotency-Key of its own
 	Window      int           // leases out a consumer; default 256
 	Rate        float64       // W4: messages a second; default 2000
 	Preload     int           // W2: messages to drain; default 200,000, or more where For could use them up
@@ -289,6 +290,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Workload == Queued && (c.Cluster == nil || c.ServerRSS == nil || len(c.Cluster.Nodes) < 2) {
 		return c, errors.New("queued kills nodes and starts them again: it needs a cluster of two or more that was started for it (--self 3)")
+	}
+	if c.HTTPKeys && c.HTTP == 0 {
+		return c, errors.New("http-keys without http: idempotency keys are of HTTP requests")
 	}
 	if c.HTTP > 0 && c.Workload != W1 && c.Workload != W3 {
 		return c, fmt.Errorf("%s does not go by HTTP: %s and %s do", c.Workload, W1, W3)

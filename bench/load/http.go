@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorate/quorate/client"
@@ -31,6 +34,8 @@ type httpConn struct {
 	base    string // URL of the node
 	http    *http.Client
 	many    int
+	keys    string        // what its idempotency keys begin with; "": there are none
+	posted  atomic.Uint64 // requests, which number the keys
 	sends   chan httpSend
 	senders sync.WaitGroup
 }
@@ -55,7 +60,7 @@ func overHTTP(ctx context.Context, s sdk, cfg *Config) (Conn, error) {
 		requests := max(cfg.Outstanding/cfg.HTTP, 1)
 		c := &httpConn{
 			sdk: s, base: "http://" + n.ClientAddr, many: cfg.HTTP, sends: make(chan httpSend, cfg.Outstanding),
-			http: &http.Client{Timeout: cfg.CallTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: requests, DisableCompression: true}},
+			keys: keysOf(cfg), http: &http.Client{Timeout: cfg.CallTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: requests, DisableCompression: true}},
 		}
 		for range requests {
 			c.senders.Go(c.send)
@@ -147,7 +152,15 @@ func (c *httpConn) post(body *bytes.Buffer, batch []httpSend) ([]httpReceipt, er
 		body.WriteString(`"}`)
 	}
 	body.WriteString(`]}`)
-	resp, err := c.http.Post(c.base+"/v1/queues/"+url.PathEscape(batch[0].queue)+"/messages", "application/json", bytes.NewReader(body.Bytes()))
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, c.base+"/v1/queues/"+url.PathEscape(batch[0].queue)+"/messages", bytes.NewReader(body.Bytes()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.keys != "" {
+		req.Header.Set("Idempotency-Key", c.keys+strconv.FormatUint(c.posted.Add(1), 10))
+	}
+	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, unclear(err)
 	}
@@ -173,6 +186,14 @@ func (c *httpConn) post(body *bytes.Buffer, batch []httpSend) ([]httpReceipt, er
 		return nil, unclear(errors.New("not as many outcomes as messages"))
 	}
 	return answer.Messages, nil
+}
+
+// keysOf begins the keys of a connection, so that no other's are the same.
+func keysOf(cfg *Config) string {
+	if !cfg.HTTPKeys {
+		return ""
+	}
+	return "bench-" + rand.Text() + "-"
 }
 
 // unclear is an error that does not say what became of the messages.

@@ -119,3 +119,34 @@ func TestHTTPRequests(t *testing.T) {
 		t.Errorf("requests of %v messages, %d outcomes", sizes, done)
 	}
 }
+
+// Each request has a key of its own where keys are asked for, and no other connection has the same.
+func TestHTTPKeys(t *testing.T) {
+	seen := map[string]bool{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen[r.Header.Get("Idempotency-Key")] = true
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"messages":[{"id":"x"}]}`)
+	}))
+	defer srv.Close()
+	for range 2 {
+		c := &httpConn{base: srv.URL, http: srv.Client(), many: 1, keys: keysOf(&Config{HTTPKeys: true}), sends: make(chan httpSend, 10)}
+		for range 3 {
+			if err := c.EnqueueAsync(t.Context(), "q", client.Message{}, func(_ client.Receipt, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		close(c.sends)
+		c.send()
+	}
+	if len(seen) != 6 || seen[""] {
+		t.Errorf("keys %v", seen)
+	}
+	if keys := keysOf(&Config{}); keys != "" {
+		t.Errorf("keys %q that nobody asked for", keys)
+	}
+}

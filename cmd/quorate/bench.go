@@ -83,6 +83,7 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 	f.IntVar(&cfg.Producers, "producers", 0, "clients that send (default: the workload's)")
 	f.IntVar(&cfg.Consumers, "consumers", 0, "clients that receive (default: the workload's)")
 	f.IntVar(&cfg.Outstanding, "outstanding", load.DefaultOutstanding, "unconfirmed enqueues a producer (floor: entries without an outcome, one if it is not given)")
+	f.BoolVar(&cfg.HTTPKeys, "http-keys", false, "with --http: each request has an Idempotency-Key of its own, to see what keys cost")
 	f.IntVar(&cfg.HTTP, "http", 0, "W1, W3: enqueue by the HTTP API of the node that leads, this many messages a request (default: by the SDK)")
 	f.IntVar(&cfg.Window, "window", 0, fmt.Sprintf("leases out a consumer (default %d; priority, fair: 64)", load.DefaultWindow))
 	f.IntVar(&cfg.Preload, "preload", 0, "W2: messages to drain (default: enough for --for)")
