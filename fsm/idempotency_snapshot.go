@@ -1,13 +1,16 @@
 package fsm
 
-import "github.com/quorate/quorate/fsm/table"
+import (
+	"github.com/quorate/quorate/fsm/mutant"
+	"github.com/quorate/quorate/fsm/table"
+)
 
 // sectionIdems are the idempotency keys in the order of their ends, each with its answers. Where there are none, there is no such section: a
 // snapshot is then what it was before there were keys.
 const sectionIdems uint8 = 52
 
 func (v *View) writeIdems(f *frameWriter) {
-	if v.idemFirst == none {
+	if v.idemFirst == none || mutant.KeysNotInSnapshot {
 		return
 	}
 	f.section(sectionIdems)

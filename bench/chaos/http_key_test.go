@@ -85,7 +85,7 @@ func (s *keyedSender) try(n *proc.Node, key, body string, patience time.Duration
 
 // A request that is sent again under its Idempotency-Key until it is answered, through nodes that die (kill -9), leaders among them, and by
 // a caller who gives up on answers at any time, is done once: so many messages are there as were asked for, and each key has one answer, which any
-// node gives again, also when all have been killed at once and started again.
+// node gives again, also when all have been killed at once and started again. (C17)
 func TestHTTPKeysOverDeaths(t *testing.T) { withLogStores(t, testHTTPKeysOverDeaths) }
 
 func testHTTPKeysOverDeaths(t *testing.T, args ...string) {

@@ -126,6 +126,7 @@ var catalogue = []mutant{
 	{23, "QuotaBypass", "fsm", "G18", "", []slice{
 		modelSlice(), unitSlice("fsm", "^TestMaxDepth$|^TestMaxBytes$"),
 	}},
+	{24, "KeysNotInSnapshot", "fsm", "G11", "", []slice{modelSlice(), unitSlice("fsm", "^TestIdempotent$")}},
 }
 
 // quick are those that `make test` has caught.

@@ -89,7 +89,7 @@ func TestRepeatedPullIsNotGivenBack(t *testing.T) {
 	})
 }
 
-// What was proposed under a key is done once, whether the leader that was cut off and died had committed it or not.
+// What was proposed under a key is done once, whether the leader that was cut off and died had committed it or not (C17).
 func TestLeaderKilledUnderKeys(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCluster(t, 3, nil)

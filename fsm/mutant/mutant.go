@@ -38,6 +38,7 @@ const (
 	ResultOverwrittenByLateAck = on == 21 // an ack records its result over one that was pushed before
 	LeaseByDeposedLeader       = on == 22 // a worker that comes back is told that its leases live by who may lead no more
 	QuotaBypass                = on == 23 // a queue takes more than max_depth and max_bytes
+	KeysNotInSnapshot          = on == 24 // idempotency keys are forgotten with a restore
 )
 
 // Tag is the build tag of the bug that this build has, "" if it has none: what a test builds, it builds with the same.

@@ -1,0 +1,5 @@
+//go:build mutant_24
+
+package mutant
+
+const on = 24
