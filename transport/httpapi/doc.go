@@ -10,7 +10,7 @@
 // # Where things are
 //
 // One file a noun: the JSON that it takes and answers as Go types, their translation, and its routes. api.go is the way of a request, route.go
-// the table, exchange.go one request and its answer, stream.go answers that go on as events, listen.go which there are and follow_dead.go one of them, problem.go errors, origin.go who may come, forward.go the way to the leader, body.go how JSON
+// the table, exchange.go one request and its answer, stream.go answers that go on as events, listen.go which there are and follow_dead.go one of them, problem.go errors, origin.go who may come, forward.go the way to the leader, idempotency.go keys under which requests are carried out once, body.go how JSON
 // carries bytes, openapi.go the document, onequeue.go the one-queue API.
 //
 // # The contract
