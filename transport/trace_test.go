@@ -3,56 +3,29 @@ package transport
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/quorate/quorate/transport/spans"
+	"github.com/quorate/quorate/transport/spans/spanstest"
 	"github.com/quorate/quorate/wire"
 )
 
-// span is one that has come to a collector.
-type span struct {
-	TraceID, SpanID, ParentSpanID string
-	Status                        *struct{ Message string }
-}
-
 // collected starts a collector on loopback and a recorder that sends to it. What it has taken in comes once the recorder is closed.
-func collected(t *testing.T) (r *spans.Recorder, all func() []span) {
+func collected(t *testing.T) (r *spans.Recorder, all func() []spanstest.Span) {
 	t.Helper()
-	var mu sync.Mutex
-	var got []span
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var b struct {
-			ResourceSpans []struct{ ScopeSpans []struct{ Spans []span } }
-		}
-		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, rs := range b.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				got = append(got, ss.Spans...)
-			}
-		}
-	}))
-	t.Cleanup(s.Close)
-	r, err := spans.New(spans.Config{Endpoint: s.URL + "/v1/traces", Every: time.Hour})
+	c := spanstest.Start(t)
+	r, err := spans.New(spans.Config{Endpoint: c.URL, Every: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.Close(context.Background()) })
-	return r, func() []span {
+	return r, func() []spanstest.Span {
 		if err := r.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		return got
+		return c.Spans()
 	}
 }
 
@@ -120,7 +93,7 @@ func TestTraceOverHTTP(t *testing.T) {
 		t.Errorf("%d spans, want an enqueue and a delivery of three messages: %+v", len(got), got)
 	}
 	for _, s := range got {
-		if s.TraceID != tracedID || s.ParentSpanID != "b7ad6b7169203331" || s.Status != nil {
+		if s.TraceID != tracedID || s.Parent != "b7ad6b7169203331" || s.Failed {
 			t.Errorf("%+v", s)
 		}
 	}
@@ -138,7 +111,7 @@ func TestTraceOfRefused(t *testing.T) {
 	var rep wire.Enqueued
 	p.ask(wire.TypeEnqueue, &wire.Enqueue{Queue: "q", Messages: []wire.Message{bad, traced, {}, traced}}, wire.TypeEnqueued, &rep)
 	got := all()
-	if len(got) != 2 || got[0].Status != nil || got[1].Status == nil || got[1].Status.Message != string(wire.CodeQueueFull) {
+	if len(got) != 2 || got[0].Failed || !got[1].Failed || got[1].Why != string(wire.CodeQueueFull) {
 		t.Errorf("%+v", got)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/transport/hook"
+	"github.com/quorate/quorate/transport/spans"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -242,12 +243,12 @@ type hooked struct {
 	ran      chan struct{} // closed when the producer has connected or given up
 }
 
-func newHooked(hooks []hook.Hook, secrets map[string][][]byte, maxMessageBytes int64, reg *prometheus.Registry, log *slog.Logger) (*hooked, error) {
+func newHooked(hooks []hook.Hook, secrets map[string][][]byte, maxMessageBytes int64, reg *prometheus.Registry, log *slog.Logger, recorder *spans.Recorder) (*hooked, error) {
 	if len(hooks) == 0 {
 		return nil, nil
 	}
 	p := newProducer("quorate-hook")
-	door, err := hook.New(hook.Config{Hooks: hooks, Secrets: secrets, Producer: p, Registry: reg, Logger: log, MaxMessageBytes: maxMessageBytes})
+	door, err := hook.New(hook.Config{Hooks: hooks, Secrets: secrets, Producer: p, Registry: reg, Logger: log, MaxMessageBytes: maxMessageBytes, Spans: recorder})
 	if err != nil {
 		return nil, err
 	}

@@ -2,15 +2,15 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,61 +19,27 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorate/quorate/client"
+	"github.com/quorate/quorate/transport/spans/spanstest"
 )
-
-// sentSpan is one that has come to a collector.
-type sentSpan struct {
-	TraceID, SpanID, ParentSpanID, Name string
-	Links                               []struct{ TraceID, SpanID string }
-}
-
-// spansOf are those of a name.
-func spansOf(all []sentSpan, name string) (some []sentSpan) {
-	for _, s := range all {
-		if s.Name == name {
-			some = append(some, s)
-		}
-	}
-	return some
-}
 
 // observed runs a node that sends its spans to a collector on loopback, with more of a configuration if need be. stop ends it and gives what the
 // collector has got.
-func observed(t *testing.T, more string) (addr string, log *safeBuffer, stop func() []sentSpan) {
+func observed(t *testing.T, more string) (addr string, log *safeBuffer, stop func() []spanstest.Span) {
 	t.Helper()
-	var mu sync.Mutex
-	var got []sentSpan
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var b struct {
-			ResourceSpans []struct{ ScopeSpans []struct{ Spans []sentSpan } }
-		}
-		if err := json.NewDecoder(r.Body).Decode(&b); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, rs := range b.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				got = append(got, ss.Spans...)
-			}
-		}
-	}))
-	t.Cleanup(collector.Close)
+	collector := spanstest.Start(t)
 	file := filepath.Join(t.TempDir(), "quorate.toml")
-	text := "node_id = \"n1\"\n" + more + "[trace]\nendpoint = \"" + collector.URL + "/v1/traces\"\n"
+	text := "node_id = \"n1\"\n[trace]\nendpoint = \"" + collector.URL + "\"\n" + more
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ports := freePorts(t)
 	log, end := serveWith(t, file, ports)
-	return ports[0], log, func() []sentSpan {
+	return ports[0], log, func() []spanstest.Span {
 		end()
 		if strings.Contains(log.String(), "spans lost") {
 			t.Errorf("spans are lost: %s", log)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		return got
+		return collector.Spans()
 	}
 }
 
@@ -97,7 +63,7 @@ func TestObservabilityIsConfigured(t *testing.T) {
 		return strings.Contains(log.String(), "component=access method=POST route=/v1/queues/{q}/messages code=201") &&
 			strings.Contains(log.String(), `msg="slow operation" component=transport op=enqueue queue=q`)
 	}, log)
-	if got := stop(); len(spansOf(got, "enqueue q")) == 0 {
+	if got := stop(); len(spanstest.Named(got, "enqueue q")) == 0 {
 		t.Errorf("the collector got %+v", got)
 	}
 }
@@ -158,7 +124,7 @@ func TestTraceFromProducerToWorker(t *testing.T) {
 	id := root.SpanContext().TraceID().String()
 	_ = c.Close(ctx)
 	broker := end()
-	enqueued, delivered := spansOf(broker, "enqueue q"), spansOf(broker, "deliver q")
+	enqueued, delivered := spanstest.Named(broker, "enqueue q"), spanstest.Named(broker, "deliver q")
 	if len(enqueued) != 1 || len(delivered) != 2 || len(broker) != 3 {
 		t.Fatalf("the broker made %+v", broker)
 	}
@@ -167,7 +133,7 @@ func TestTraceFromProducerToWorker(t *testing.T) {
 		t.Errorf("sent: %v", send[0])
 	}
 	for _, s := range broker {
-		if s.TraceID != id || s.ParentSpanID != from {
+		if s.TraceID != id || s.Parent != from {
 			t.Errorf("%+v is not of trace %s and span %s", s, id, from)
 		}
 	}
@@ -188,6 +154,138 @@ func TestTraceFromProducerToWorker(t *testing.T) {
 	for _, kv := range send[0].Attributes() {
 		if kv.Key == "messaging.message.id" && kv.Value.AsString() != receipt.ID {
 			t.Errorf("the span names message %s, want %s", kv.Value.AsString(), receipt.ID)
+		}
+	}
+}
+
+// A webhook's trace goes on through the queue to a worker that fails once: the sender's, or where he says nothing one that the webhook begins. The
+// webhook's span is the parent of enqueue and deliveries, each attempt a child of its own delivery, the second delivery linked to the first.
+func TestTraceOfWebhook(t *testing.T) {
+	const secret = "what signs them"
+	t.Setenv("TRACED_SECRET", secret)
+	const traceID, sender = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	addr, _, end := observed(t, `[[queue]]
+name = "q"
+[queue.retry]
+kind         = "fixed"
+initial_ms   = 1
+max_attempts = 3
+[[hook]]
+name   = "gh"
+queue  = "q"
+verify = { scheme = "github", secret_env = "TRACED_SECRET" }
+`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	post := func(body, parent string, want int) {
+		t.Helper()
+		m := hmac.New(sha256.New, []byte(secret))
+		m.Write([]byte(body))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/hook/gh", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
+		if parent != "" {
+			req.Header.Set("Traceparent", parent)
+			req.Header.Set("Tracestate", "vendor=1")
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Fatalf("%s: %d, want %d", body, resp.StatusCode, want)
+		}
+	}
+	post("traced", "00-"+traceID+"-"+sender+"-01", 202)
+	post("new", "", 202)
+	post("not sampled", "00-"+traceID+"-"+sender+"-00", 202)
+
+	rec := tracetest.NewSpanRecorder()
+	c, err := client.Open(ctx, client.Options{Addrs: []string{addr}, TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(rec))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(ctx) }() // a second one is fine
+	work, stop := context.WithCancel(ctx)
+	done := 0
+	from := map[string]string{} // traceparent that the worker got last, by body
+	state := map[string]string{}
+	err = c.Consume(work, "q", client.ConsumeOptions{Concurrency: 1}, func(_ context.Context, d *client.Delivery) (*client.Result, error) {
+		for _, h := range d.Headers {
+			switch h.Name {
+			case "traceparent":
+				from[string(d.Body)] = h.Value
+			case "tracestate":
+				state[string(d.Body)] = h.Value
+			}
+		}
+		if d.Attempt == 1 {
+			return nil, errors.New("not yet")
+		}
+		if done++; done == 3 {
+			stop()
+		}
+		return nil, nil
+	})
+	stop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close(ctx)
+	all := end()
+	if state["traced"] != "vendor=1" || state["not sampled"] != "vendor=1" || state["new"] != "" {
+		t.Errorf("tracestates are %v", state)
+	}
+	if from["not sampled"] != "00-"+traceID+"-"+sender+"-00" {
+		t.Errorf("of one that is not sampled the worker gets %s", from["not sampled"])
+	}
+	hooks := spanstest.Named(all, "webhook gh")
+	if len(hooks) != 2 || len(all) != 8 {
+		t.Fatalf("%d spans, want a webhook, an enqueue and two deliveries of each of two: %+v", len(all), all)
+	}
+	for i, body := range []string{"traced", "new"} {
+		root := hooks[i]
+		switch {
+		case body == "traced" && (root.TraceID != traceID || root.Parent != sender):
+			t.Errorf("the webhook is not the sender's: %+v", root)
+		case body == "new" && (root.TraceID == traceID || root.Parent != ""):
+			t.Errorf("the webhook begins no trace: %+v", root)
+		}
+		var enqueued, delivered []spanstest.Span
+		for _, s := range all {
+			switch {
+			case s.TraceID != root.TraceID || s.SpanID == root.SpanID:
+			case s.Parent != root.SpanID:
+				t.Errorf("%s: %+v is no child of the webhook", body, s)
+			case s.Name == "enqueue q":
+				enqueued = append(enqueued, s)
+			case s.Name == "deliver q":
+				delivered = append(delivered, s)
+			}
+		}
+		if len(enqueued) != 1 || len(delivered) != 2 {
+			t.Fatalf("%s: %d enqueued, %d delivered", body, len(enqueued), len(delivered))
+		}
+		if enqueued[0].Attributes["messaging.message.id"] != root.Attributes["messaging.message.id"] || root.Attributes["http.response.status_code"] != "202" {
+			t.Errorf("%s: %v of %v", body, enqueued[0].Attributes, root.Attributes)
+		}
+		if len(delivered[0].Links) != 0 || len(delivered[1].Links) != 1 || delivered[1].Links[0].SpanID != delivered[0].SpanID {
+			t.Errorf("%s: the second delivery is not linked to the first: %+v", body, delivered)
+		}
+		var process []string
+		for _, s := range rec.Ended() {
+			if s.SpanContext().TraceID().String() == root.TraceID {
+				process = append(process, s.Parent().SpanID().String())
+			}
+		}
+		if want := []string{delivered[0].SpanID, delivered[1].SpanID}; !slices.Equal(process, want) {
+			t.Errorf("%s: the attempts are children of %v, want %v", body, process, want)
+		}
+		if from[body] != "00-"+root.TraceID+"-"+delivered[1].SpanID+"-01" {
+			t.Errorf("%s: the worker goes on from %s", body, from[body])
 		}
 	}
 }

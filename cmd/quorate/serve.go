@@ -175,15 +175,15 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(goCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg.Version, cfg.Logger, cfg.Registry = version, log, reg
-	hooks, err := newHooked(d.hooks, d.secrets, cfg.MaxMessageBytes, reg, log)
-	if err != nil {
-		return err
-	}
 	recorder, err := d.recorder(cfg)
 	if err != nil {
 		return err
 	}
 	defer closeRecorder(ctx, log, recorder)
+	hooks, err := newHooked(d.hooks, d.secrets, cfg.MaxMessageBytes, reg, log, recorder)
+	if err != nil {
+		return err
+	}
 	node, err := cluster.Start(ctx, cfg)
 	if err != nil {
 		return err

@@ -32,6 +32,7 @@ type result struct {
 
 // accept answers for what is in the log.
 func (v *visit) accept(r *Receipt, key string) int {
+	v.id = r.ID
 	a := accepted{Queued: true, ID: r.ID, Key: key, Duplicate: r.Duplicate}
 	status := http.StatusAccepted
 	if r.Duplicate && (r.Ended || r.Result != nil) {
@@ -80,6 +81,7 @@ func (v *visit) fault(f *wire.Fault) int {
 }
 
 func (v *visit) refuse(status int, f *wire.Fault) int {
+	v.code = string(f.Code)
 	p := &problem{
 		Type: "urn:quorate:error:" + string(f.Code), Title: http.StatusText(status), Status: status, Detail: f.Message, Code: string(f.Code),
 		Outcome: "refused", Retry: f.Retry, RetryAfterMillis: f.RetryAfterMillis, ID: f.ID,
@@ -96,6 +98,7 @@ func (v *visit) send(status int, contentType string, body any) int {
 		v.s.log.Error("an answer that is no JSON", "err", err)
 		status, b = http.StatusInternalServerError, []byte("{}")
 	}
+	v.tell(status)
 	h := v.w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("X-Content-Type-Options", "nosniff")

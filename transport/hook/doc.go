@@ -31,6 +31,10 @@
 // values joined by ", "), and hook_name, hook_source (the address at the other end of the connection, a proxy's where there is one) and
 // hook_received_at (Unix ms by this node's clock).
 //
+// Its trace context (W3C: traceparent, tracestate) goes along as the headers that workers find it in, whether the hook keeps them or not. Where
+// the node makes spans the webhook is one, of the sender's trace or, where he says nothing, of one that begins with it; the message's traceparent
+// is then that span, so that enqueue, deliveries and work are its children. A repeat is a span of its own and changes nothing of the first message.
+//
 // The idempotency key, from a header or from the JSON body, becomes a dedup key of the queue, made of the hook's name and the key, since
 // a queue can have several hooks. So the log decides, on every node alike, over changes of leader, for the queue's dedup_window_ms (24 h by
 // default). A repeat stores nothing. While the first message lives it gets 202 with that one's id; once it has ended 200, with the result

@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
 
+	"github.com/quorate/quorate/transport/spans"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -41,6 +43,7 @@ type Config struct {
 	Producer        Producer
 	Registry        *prometheus.Registry // nil: no metrics
 	Logger          *slog.Logger         // nil: silent
+	Spans           *spans.Recorder      // makes spans of what holds its signature; nil: none
 	Now             func() time.Time     // wall clock; nil: time.Now
 	MaxMessageBytes int64                // of the cluster; the most that a body may be
 
@@ -138,6 +141,10 @@ type visit struct {
 	began   time.Time
 	body    []byte
 	held    int64 // of Handler.bytes
+
+	parent, span trace.SpanContext // the sender's, where he says so, and the webhook's own, where there is one
+	state        string            // the sender's tracestate
+	id, code     string            // for the span: the message's, and why it was refused
 }
 
 // ServeHTTP answers one webhook.
@@ -186,6 +193,7 @@ func (v *visit) serve() int {
 	if challenge, ok := h.challenge(v.body); ok {
 		return v.answer(http.StatusOK, map[string]string{"challenge": challenge})
 	}
+	v.trace()
 	ctx, cancel := context.WithTimeout(v.r.Context(), s.cfg.Wait)
 	defer cancel()
 	m, key, f := v.message(ctx)
@@ -269,6 +277,9 @@ func (v *visit) message(ctx context.Context) (*wire.Message, string, *wire.Fault
 		m.ContentType = ct
 	}
 	for _, name := range h.keep {
+		if name == keptTraceparent || name == keptTracestate { // they go along by themselves
+			continue
+		}
 		if vs := v.r.Header.Values(name); len(vs) > 0 {
 			m.Headers = append(m.Headers, wire.Header{Name: strings.ToLower(name), Value: strings.Join(vs, ", ")})
 		}
@@ -287,6 +298,7 @@ func (v *visit) message(ctx context.Context) (*wire.Message, string, *wire.Fault
 	if f := m.Validate(v.s.cfg.MaxMessageBytes); f != nil {
 		return nil, "", f
 	}
+	v.carry(m)
 	return m, key, nil
 }
 

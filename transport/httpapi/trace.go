@@ -3,8 +3,6 @@ package httpapi
 import (
 	"math"
 
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/quorate/quorate/transport/spans"
 	"github.com/quorate/quorate/wire"
 )
@@ -12,18 +10,13 @@ import (
 // carry gives messages the trace context of the request that brings them (W3C Trace Context), as the headers that workers find it in. A message
 // with a traceparent of its own keeps that; one that has no room for more headers goes without, and so does what is no trace context.
 func (x *exchange) carry(ms []wire.Message) {
-	parent := x.r.Header.Get(spans.HeaderTraceparent)
-	if parent == "" {
+	parent, state := spans.FromRequest(x.r.Header)
+	if !parent.IsValid() {
 		return
 	}
-	if _, ok := spans.Parse(parent); !ok {
-		return
-	}
-	add := []wire.Header{{Name: spans.HeaderTraceparent, Value: parent}}
-	if state := x.r.Header.Get(spans.HeaderTracestate); state != "" {
-		if _, err := trace.ParseTraceState(state); err == nil {
-			add = append(add, wire.Header{Name: spans.HeaderTracestate, Value: state})
-		}
+	add := []wire.Header{{Name: spans.HeaderTraceparent, Value: x.r.Header.Get(spans.HeaderTraceparent)}}
+	if state != "" {
+		add = append(add, wire.Header{Name: spans.HeaderTracestate, Value: state})
 	}
 next:
 	for i := range ms {

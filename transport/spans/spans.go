@@ -29,6 +29,7 @@ type Config struct {
 	Every    time.Duration         // at most this long from a span to its request; default 5 s
 	Queue    int                   // spans that wait to be made; default 8,192
 	Timeout  time.Duration         // of a request; default 10 s
+	Begin    int                   // traces that Arrive begins a second, at most; default 100
 }
 
 // Recorder takes in what the doors have seen and makes spans of it. Make it with New; end it with Close. Its methods do not block and are safe
@@ -39,6 +40,7 @@ type Recorder struct {
 	export  *exporter
 	every   time.Duration
 	seen    chan seen
+	roots   allowance
 	metrics *counts
 	stop    chan struct{}
 	once    sync.Once
@@ -68,11 +70,14 @@ const batchSpans = 512
 // seen is a span to be made.
 type seen struct {
 	op, queue, message, code string
+	hook                     string // that it came by; "": none
 	kind                     trace.SpanKind
 	parent                   trace.SpanContext
-	id, link                 trace.SpanID // zero: any, none
+	root                     trace.TraceID // of a span without a parent; zero: it has one
+	id, link                 trace.SpanID  // zero: any, none
 	start, end               time.Time
 	attempt                  int32 // 0: none
+	status                   int   // of an answer; 0: none
 }
 
 // CheckEndpoint says what is wrong with an endpoint.
@@ -101,6 +106,9 @@ func New(cfg Config) (*Recorder, error) {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
 	}
+	if cfg.Begin == 0 {
+		cfg.Begin = 100
+	}
 	m, err := newCounts(cfg.Registry)
 	if err != nil {
 		return nil, err
@@ -113,10 +121,10 @@ func New(cfg Config) (*Recorder, error) {
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 	}
-	r := &Recorder{metrics: m, export: e, every: cfg.Every, seen: make(chan seen, cfg.Queue), stop: make(chan struct{}), ended: make(chan struct{})}
+	r := &Recorder{metrics: m, export: e, every: cfg.Every, seen: make(chan seen, cfg.Queue), roots: allowance{rate: float64(cfg.Begin)}, stop: make(chan struct{}), ended: make(chan struct{})}
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	provider := sdktrace.NewTracerProvider(
-		sdktrace.WithSampler(sdktrace.ParentBased(sdktrace.NeverSample())), // the producer's decision
+		sdktrace.WithSampler(sdktrace.ParentBased(begun{})), // the producer's decision, and Arrive's
 		sdktrace.WithIDGenerator(chosen{}),
 		sdktrace.WithResource(resource.NewSchemaless(
 			attribute.String("service.name", "quorate"), attribute.String("service.version", cfg.Version), attribute.String("service.instance.id", cfg.Node))),
@@ -212,7 +220,7 @@ func (r *Recorder) send() {
 func (r *Recorder) make(s seen) {
 	ctx := trace.ContextWithRemoteSpanContext(context.Background(), s.parent)
 	if s.id.IsValid() {
-		ctx = context.WithValue(ctx, chosenKey{}, s.id)
+		ctx = context.WithValue(ctx, chosenKey{}, ids{s.root, s.id})
 	}
 	attrs := []attribute.KeyValue{attribute.String("messaging.system", "quorate"), attribute.String("messaging.operation.name", s.op),
 		attribute.String("messaging.destination.name", s.queue)}
@@ -222,6 +230,11 @@ func (r *Recorder) make(s seen) {
 	if s.attempt > 0 {
 		attrs = append(attrs, attribute.Int("quorate.attempt", int(s.attempt)))
 	}
+	name := s.op + " " + s.queue
+	if s.hook != "" {
+		name = s.op + " " + s.hook
+		attrs = append(attrs, attribute.String("quorate.hook", s.hook), attribute.Int("http.response.status_code", s.status))
+	}
 	opts := []trace.SpanStartOption{trace.WithTimestamp(s.start), trace.WithSpanKind(s.kind), trace.WithAttributes(attrs...)}
 	if s.link.IsValid() {
 		opts = append(opts, trace.WithLinks(trace.Link{
@@ -229,7 +242,7 @@ func (r *Recorder) make(s seen) {
 			Attributes:  []attribute.KeyValue{attribute.Int("quorate.attempt", int(s.attempt-1))},
 		}))
 	}
-	_, span := r.tracer.Start(ctx, s.op+" "+s.queue, opts...)
+	_, span := r.tracer.Start(ctx, name, opts...)
 	if s.code != "" {
 		span.SetStatus(codes.Error, s.code)
 	}
@@ -237,25 +250,4 @@ func (r *Recorder) make(s seen) {
 	if len(r.made.spans) >= batchSpans {
 		r.send()
 	}
-}
-
-// chosen gives a span the id that has been chosen for it, or a random one.
-type chosen struct{}
-
-type chosenKey struct{}
-
-// NewIDs is for roots, which this package makes none of.
-func (chosen) NewIDs(ctx context.Context) (t trace.TraceID, s trace.SpanID) {
-	s = chosen{}.NewSpanID(ctx, t)
-	sum := sha256.Sum256(s[:])
-	copy(t[:], sum[:])
-	return t, s
-}
-
-// NewSpanID is of sdktrace.IDGenerator.
-func (chosen) NewSpanID(ctx context.Context, _ trace.TraceID) trace.SpanID {
-	if id, ok := ctx.Value(chosenKey{}).(trace.SpanID); ok {
-		return id
-	}
-	return randomID()
 }

@@ -2,7 +2,6 @@ package spans
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quorate/quorate/bench/leaks"
+	"github.com/quorate/quorate/transport/spans/spanstest"
 )
 
 func TestMain(m *testing.M) { leaks.Main(m) }
@@ -23,28 +23,12 @@ const (
 	sampled  = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 )
 
-// collector is an OTLP endpoint on loopback. Each request it takes comes out of bodies.
-func collector(t *testing.T, answer func(http.ResponseWriter, *http.Request)) (url string, bodies chan otlpRequest) {
+// failing is a collector on loopback that takes nothing.
+func failing(t *testing.T, answer http.HandlerFunc) (url string) {
 	t.Helper()
-	bodies = make(chan otlpRequest, 100)
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if answer != nil {
-			answer(w, r)
-			return
-		}
-		var b otlpRequest
-		if r.URL.Path != "/v1/traces" || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s of %s", r.Method, r.URL, r.Header.Get("Content-Type"))
-		}
-		d := json.NewDecoder(r.Body)
-		d.DisallowUnknownFields()
-		if err := d.Decode(&b); err != nil {
-			t.Error(err)
-		}
-		bodies <- b
-	}))
+	s := httptest.NewServer(answer)
 	t.Cleanup(s.Close)
-	return s.URL + "/v1/traces", bodies
+	return s.URL + "/v1/traces"
 }
 
 func recorder(t *testing.T, cfg Config) *Recorder {
@@ -79,10 +63,10 @@ func parent(t *testing.T) trace.SpanContext {
 // What the doors tell comes to the collector as OTLP has it.
 func TestSpansReachTheCollector(t *testing.T) {
 	t.Parallel()
-	url, bodies := collector(t, nil)
+	c := spanstest.Start(t)
 	reg := prometheus.NewRegistry()
-	r := recorder(t, Config{Endpoint: url, Node: "n1", Version: "v9", Registry: reg, Every: time.Hour})
-	start := time.UnixMilli(1_795_824_000_000)
+	r := recorder(t, Config{Endpoint: c.URL, Node: "n1", Version: "v9", Registry: reg, Every: time.Hour})
+	start := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	r.Enqueued("orders", "MESSAGE", "", parent(t), start)
 	r.Enqueued("orders", "", "queue_full", parent(t), start)
 	first := r.Delivered("orders", "MESSAGE", 1, parent(t), start.UnixMilli(), start.Add(time.Second))
@@ -93,37 +77,33 @@ func TestSpansReachTheCollector(t *testing.T) {
 	if n := count(t, r.metrics.sent); n != 4 {
 		t.Errorf("%v spans sent, want 4", n)
 	}
-	body := <-bodies
-	text, _ := json.Marshal(body)
-	res := body.ResourceSpans[0]
-	if got := values(res.Resource.Attributes); got["service.name"] != "quorate" || got["service.version"] != "v9" || got["service.instance.id"] != "n1" {
-		t.Errorf("the resource is %v", got)
-	}
-	spans := res.ScopeSpans[0].Spans
-	if len(spans) != 4 || res.ScopeSpans[0].Scope.Name == "" {
-		t.Fatalf("%s", text)
+	spans := c.Spans()
+	if len(spans) != 4 {
+		t.Fatalf("%+v", spans)
 	}
 	for i, s := range spans {
-		if s.TraceID != "0af7651916cd43dd8448eb211c80319c" || s.ParentSpanID != "b7ad6b7169203331" || len(s.SpanID) != 16 || s.Flags != 1|otlpHasRemote|otlpRemote {
+		if s.TraceID != "0af7651916cd43dd8448eb211c80319c" || s.Parent != "b7ad6b7169203331" || s.Flags != 1|otlpHasRemote|otlpRemote || s.Scope == "" {
 			t.Errorf("span %d: %+v", i, s)
 		}
-		a := values(s.Attributes)
+		if s.Resource["service.name"] != "quorate" || s.Resource["service.version"] != "v9" || s.Resource["service.instance.id"] != "n1" {
+			t.Errorf("span %d: the resource is %v", i, s.Resource)
+		}
+		a := s.Attributes
 		if a["messaging.system"] != "quorate" || a["messaging.destination.name"] != "orders" || s.Name != a["messaging.operation.name"]+" orders" {
 			t.Errorf("span %d, %s: %v", i, s.Name, a)
 		}
 	}
-	if s := spans[0]; s.Name != "enqueue orders" || s.Kind != 2 || s.Start != "1795824000000000000" || s.Status != nil || values(s.Attributes)["messaging.message.id"] != "MESSAGE" {
+	if s := spans[0]; s.Name != "enqueue orders" || s.Kind != 2 || !s.Start.Equal(start) || s.Failed || s.Attributes["messaging.message.id"] != "MESSAGE" {
 		t.Errorf("enqueue: %+v", s)
 	}
-	if s := spans[1]; s.Status == nil || s.Status.Code != 2 || s.Status.Message != "queue_full" {
+	if s := spans[1]; !s.Failed || s.Why != "queue_full" {
 		t.Errorf("a refused enqueue: %+v", s)
 	}
 	d1, d2 := spans[2], spans[3]
-	if d1.Name != "deliver orders" || d1.Kind != 4 || d1.Start != "1795824000000000000" || d1.End != "1795824001000000000" || len(d1.Links) != 0 ||
-		values(d1.Attributes)["quorate.attempt"] != "1" {
+	if d1.Name != "deliver orders" || d1.Kind != 4 || !d1.Start.Equal(start) || !d1.End.Equal(start.Add(time.Second)) || len(d1.Links) != 0 || d1.Attributes["quorate.attempt"] != "1" {
 		t.Errorf("the first delivery: %+v", d1)
 	}
-	if d2.Start != d2.End || len(d2.Links) != 1 || d2.Links[0].SpanID != d1.SpanID || d2.Links[0].TraceID != d1.TraceID || values(d2.Links[0].Attributes)["quorate.attempt"] != "1" {
+	if !d2.Start.Equal(d2.End) || len(d2.Links) != 1 || d2.Links[0].SpanID != d1.SpanID || d2.Links[0].TraceID != d1.TraceID || d2.Links[0].Attributes["quorate.attempt"] != "1" {
 		t.Errorf("the second delivery: %+v", d2)
 	}
 	for i, tp := range []string{first, second} {
@@ -133,28 +113,90 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 }
 
-func values(as []otlpAttribute) map[string]string {
-	m := map[string]string{}
-	for _, a := range as {
-		switch {
-		case a.Value.String != nil:
-			m[a.Key] = *a.Value.String
-		case a.Value.Int != nil:
-			m[a.Key] = *a.Value.Int
+// A webhook is a span of its sender's trace where he has one that is sampled, of one that begins with it where he says nothing, and else none.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	c := spanstest.Start(t)
+	r := recorder(t, Config{Endpoint: c.URL, Every: time.Hour})
+	now := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	sent := parent(t)
+	unsampled := sent.WithTraceFlags(0)
+	of := r.Arrive(sent, now)
+	if of.TraceID() != sent.TraceID() || of.SpanID() == sent.SpanID() || !of.IsSampled() || !of.IsValid() {
+		t.Errorf("of a traced one: %v", of)
+	}
+	if none := r.Arrive(unsampled, now); none.IsValid() {
+		t.Errorf("of one that is not sampled: %v", none)
+	}
+	root := r.Arrive(trace.SpanContext{}, now)
+	if !root.IsValid() || !root.IsSampled() || root.TraceID() == sent.TraceID() {
+		t.Fatalf("of one without a trace: %v", root)
+	}
+	if other := r.Arrive(trace.SpanContext{}, now); other.TraceID() == root.TraceID() || other.SpanID() == root.SpanID() {
+		t.Errorf("two webhooks are one trace: %v", other)
+	}
+	r.Arrived(Webhook{Hook: "gh", Queue: "q", Message: "M", Status: 202, Start: now}, of, sent)
+	r.Arrived(Webhook{Hook: "gh", Queue: "q", Status: 400, Code: "invalid_argument", Start: now}, root, trace.SpanContext{})
+	r.Enqueued("q", "M2", "", root, now) // what comes of it is of its trace
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all := c.Spans()
+	if len(all) != 3 {
+		t.Fatalf("%+v", all)
+	}
+	a := all[0].Attributes
+	if s := all[0]; s.Name != "webhook gh" || s.TraceID != sent.TraceID().String() || s.Parent != sent.SpanID().String() || s.SpanID != of.SpanID().String() || s.Kind != 2 || s.Failed ||
+		!s.Start.Equal(now) || a["quorate.hook"] != "gh" || a["messaging.destination.name"] != "q" || a["messaging.message.id"] != "M" || a["http.response.status_code"] != "202" {
+		t.Errorf("of the sender's trace: %+v", s)
+	}
+	if s := all[1]; s.TraceID != root.TraceID().String() || s.Parent != "" || s.SpanID != root.SpanID().String() || !s.Failed || s.Why != "invalid_argument" || s.Attributes["http.response.status_code"] != "400" {
+		t.Errorf("of a trace that it begins: %+v", s)
+	}
+	if s := all[2]; s.TraceID != root.TraceID().String() || s.Parent != root.SpanID().String() {
+		t.Errorf("its enqueue: %+v", s)
+	}
+}
+
+// A flood of webhooks begins so many traces a second and no more; those that are traced already are not counted.
+func TestTracesBegunAreBounded(t *testing.T) {
+	t.Parallel()
+	r := recorder(t, Config{Endpoint: "http://127.0.0.1:1/v1/traces", Begin: 10})
+	now := time.UnixMilli(1_795_824_000_000)
+	begun := func(n int, at time.Time) (some int) {
+		for range n {
+			if r.Arrive(trace.SpanContext{}, at).IsValid() {
+				some++
+			}
+			if !r.Arrive(parent(t), at).IsValid() {
+				t.Error("a traced one is not")
+			}
+		}
+		return some
+	}
+	for _, tc := range []struct {
+		name  string
+		after time.Duration // since the first
+		want  int
+	}{
+		{"at once", 0, 10}, {"at the same time", 0, 0}, {"a tenth of a second later", 100 * time.Millisecond, 1}, {"a second later", 1100 * time.Millisecond, 10},
+		{"before that, by a clock that was set back", 0, 0}, {"a second after that", time.Second, 10}, {"an hour later", time.Hour, 10},
+	} {
+		if n := begun(100, now.Add(tc.after)); n != tc.want {
+			t.Errorf("%s: %d begun, want %d", tc.name, n, tc.want)
 		}
 	}
-	return m
 }
 
 // A collector that is not there, refuses or hangs holds up nobody: what it does not take is counted.
 func TestCollectorThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	free := make(chan struct{})
-	refusing, _ := collector(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	away, _ := collector(t, func(w http.ResponseWriter, r *http.Request) {
+	refusing := failing(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	away := failing(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 	})
-	hanging, _ := collector(t, func(_ http.ResponseWriter, r *http.Request) {
+	hanging := failing(t, func(_ http.ResponseWriter, r *http.Request) {
 		select {
 		case <-free:
 		case <-r.Context().Done():
@@ -246,5 +288,31 @@ func TestEndpoints(t *testing.T) {
 		if _, err := New(Config{Endpoint: s}); err == nil {
 			t.Errorf("a recorder for %q", s)
 		}
+	}
+}
+
+// A request's trace context is read as far as it is one.
+func TestFromRequest(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, parent, state string
+		valid               bool
+		want                string
+	}{
+		{"both", sampled, "vendor=1,other=2", true, "vendor=1,other=2"},
+		{"no state", sampled, "", true, ""},
+		{"a state that is none", sampled, "what", true, ""},
+		{"a state alone", "", "vendor=1", false, ""},
+		{"a parent that is none", "what", "vendor=1", false, ""},
+		{"nothing", "", "", false, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := http.Header{}
+			h.Set("traceparent", tc.parent)
+			h.Set("tracestate", tc.state)
+			if p, state := FromRequest(h); p.IsValid() != tc.valid || state != tc.want {
+				t.Errorf("%v and %q", p, state)
+			}
+		})
 	}
 }

@@ -2,7 +2,7 @@ package spans
 
 import (
 	"encoding/hex"
-	"math/rand/v2"
+	"net/http"
 
 	"go.opentelemetry.io/otel/trace"
 )
@@ -40,6 +40,21 @@ func Parse(s string) (sc trace.SpanContext, ok bool) {
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: id, SpanID: span, TraceFlags: trace.TraceFlags(f[0]), Remote: true}), true
 }
 
+// FromRequest reads a request's trace context. What is none is nothing: parent is then zero, and state is empty where it is no tracestate or there is
+// no parent.
+func FromRequest(h http.Header) (parent trace.SpanContext, state string) {
+	parent, ok := Parse(h.Get(HeaderTraceparent))
+	if !ok {
+		return trace.SpanContext{}, ""
+	}
+	if state = h.Get(HeaderTracestate); state != "" {
+		if _, err := trace.ParseTraceState(state); err != nil {
+			state = ""
+		}
+	}
+	return parent, state
+}
+
 func lowerHex(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
@@ -59,12 +74,4 @@ func Traceparent(sc trace.SpanContext) string {
 	b = hex.AppendEncode(b, span[:])
 	b = append(b, '-')
 	return string(hex.AppendEncode(b, []byte{byte(sc.TraceFlags())}))
-}
-
-func randomID() (id trace.SpanID) {
-	for i, n := 0, rand.Uint64(); i < len(id); i++ {
-		id[i] = byte(n >> (8 * i))
-	}
-	id[0] |= 1 // zero is no id
-	return id
 }
