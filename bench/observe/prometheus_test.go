@@ -18,7 +18,6 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/bench/proc"
-	"github.com/quorate/quorate/client"
 )
 
 // root is the module, as seen from this package.
@@ -220,7 +219,11 @@ func TestPrometheus(t *testing.T) {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/quorate/quorate/cmd/quorate").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	c, err := proc.New(proc.Config{Binary: binary, Nodes: 3, Dir: t.TempDir()})
+	config := filepath.Join(t.TempDir(), "quorate.toml")
+	if err := os.WriteFile(config, []byte(doors), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c, err := proc.New(proc.Config{Binary: binary, Nodes: 3, Dir: t.TempDir(), Args: []string{"--config", config}, Env: []string{"OBSERVED_SECRET=" + hookSecret}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,9 +237,17 @@ func TestPrometheus(t *testing.T) {
 
 	for query, want := range map[string]float64{
 		`sum(up{job="quorate"})`: 3, `sum(quorate_ready{job="quorate"})`: 3, `sum(quorate_leading{job="quorate"})`: 1, `count(quorate_node_info{node=~"n[123]"})`: 3,
+		// Why queues do not move is in Prometheus as it is at the doors.
+		`max(quorate_queue_held{queue="alone", reason="no_consumers"})`: 1, `max(quorate_queue_held{queue="paused", reason="paused"})`: 1,
+		`max(quorate_queue_held{queue="keys", reason="keys_blocked"})`: 1, `max(quorate_queue_held{queue="limited", reason="in_flight_limit"})`: 1,
 	} {
 		if err := p.until(ctx, query, func(vs []float64) bool { return len(vs) == 1 && vs[0] == want }); err != nil {
 			t.Fatal(err)
+		}
+	}
+	for _, name := range promised {
+		if err := p.until(ctx, "quorate_"+name, some); err != nil {
+			t.Errorf("a metric is not there: %v", err)
 		}
 	}
 	boards := queries(t)
@@ -277,71 +288,15 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// work has messages of every kind of end made until the function it returns is called, which waits for it.
-func work(ctx context.Context, t *testing.T, addrs []string) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(ctx)
-	c, err := client.Open(ctx, client.Options{Addrs: addrs, FailWhenFull: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, o := range map[string]client.QueueOptions{
-		"mail": {}, "orders": {Ordering: "per_key"}, "full": {MaxDepth: 1},
-	} {
-		if err := c.CreateQueue(ctx, name, o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	ends := make(chan error, 3)
-	go func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for i := 0; ; i++ {
-			_, err := c.Enqueue(ctx, "mail", client.Message{Kind: fmt.Sprintf("kind-%d", i%3), Body: []byte(strconv.Itoa(i))})
-			if err == nil {
-				_, err = c.Enqueue(ctx, "orders", client.Message{Key: []byte("k"), Delay: time.Duration(i%2) * time.Minute})
-			}
-			if _, full := c.Enqueue(ctx, "full", client.Message{}); err == nil && full != nil && !errors.Is(full, client.ErrQueueFull) {
-				err = full
-			}
-			select {
-			case <-ctx.Done():
-				ends <- nil
-				return
-			case <-tick.C:
-			}
-			if err != nil && ctx.Err() == nil {
-				ends <- err
-				return
-			}
-		}
-	}()
-	for _, queue := range []string{"mail", "orders"} {
-		go func() {
-			n := 0
-			err := c.Consume(ctx, queue, client.ConsumeOptions{Concurrency: 1}, func(context.Context, *client.Delivery) (*client.Result, error) {
-				if n++; n%5 == 0 {
-					return nil, client.Permanent(errors.New("every fifth"))
-				}
-				return nil, nil
-			})
-			if ctx.Err() != nil {
-				err = nil
-			}
-			ends <- err
-		}()
-	}
-	return func() {
-		cancel()
-		for range cap(ends) {
-			if err := <-ends; err != nil {
-				t.Errorf("work: %v", err)
-			}
-		}
-		closing, end := context.WithTimeout(context.Background(), 10*time.Second)
-		defer end()
-		if err := c.Close(closing); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	}
+// promised are the metrics whose names users hold on to, with the labels that each has; their prefix is left out.
+var promised = []string{
+	`queue_pending_total{queue="mail", kind="kind-1"}`, `queue_pending_idle_max_seconds{queue="mail"}`, `queue_oldest_message_age_seconds{queue="mail"}`,
+	`queue_leased{queue="mail"}`, `queue_scheduled{queue="orders"}`, `queue_dead{queue="mail"}`, `queue_enqueued_total{queue="mail"}`,
+	`queue_ack_total{queue="mail", kind="kind-1"}`, `queue_nack_total{queue="mail"}`, `queue_dead_total{queue="mail", kind="kind-1", reason="permanent"}`,
+	`queue_lease_expired_total{queue="mail"}`, `queue_duplicates_total{queue="mail"}`,
+	"enqueue_commit_seconds_bucket", "enqueue_to_lease_seconds_bucket", "lease_to_ack_seconds_bucket",
+	"raft_term", "raft_last_index", "raft_commit_index", "raft_applied_index", "group_leader_changes_total",
+	"raft_log_fsync_seconds_bucket", "group_apply_seconds_bucket", "raft_log_batch_entries_bucket", "group_entry_operations_bucket", "proposed_batch_size_bucket",
+	"connections", `frames_total{direction="in"}`, `bytes_total{direction="out"}`, `slow_consumers_total{what="closed"}`,
+	`state_bytes{part="live"}`, `state_records{table="messages"}`, `node_info{node="n1"}`,
 }
