@@ -1,11 +1,15 @@
 package main
 
 import (
+	"debug/elf"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+
+	"go.yaml.in/yaml/v4"
 )
 
 // deployFiles is where the files for installations are, as seen from this package.
@@ -23,6 +27,155 @@ func TestExampleConfigurations(t *testing.T) {
 		if code != 0 || !strings.Contains(out, `data_dir = "/var/lib/quorate`) {
 			t.Errorf("%s: ended with %d: %s%s", file, code, out, errs)
 		}
+	}
+}
+
+// The reference has every setting, and says of each what it is where nothing is said.
+func TestReferenceConfiguration(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join(deployFiles, "reference.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := resolveWith(t, string(b), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]bool{"node_id": true, "data_dir": true} // which are the machine's, or the node's
+	def := defaults()
+	for _, s := range settings {
+		if r.source[s.key] == "default" {
+			t.Errorf("%s is not in it", s.key)
+		}
+		if got, want := s.text(&r.Config), s.text(&def); got != want && !own[s.key] {
+			t.Errorf("%s is %s in it, and %s where nothing is said", s.key, got, want)
+		}
+	}
+	if len(r.Queues) == 0 || r.Queues[0].Retry == nil || len(r.Schedules) == 0 || len(r.Hooks) == 0 {
+		t.Error("a kind of table is missing")
+	}
+	env := map[string]string{"GITHUB_WEBHOOK_SECRET": "a", "BILLING_NEW": "b", "BILLING_OLD": "c"}
+	if _, _, err := r.hooks(func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil {
+		t.Error(err)
+	}
+}
+
+// composed is what compose.yaml says, as far as it is looked at.
+type composed struct {
+	Services map[string]struct {
+		Image       string
+		NetworkMode string `yaml:"network_mode"`
+		Command     []string
+		Volumes     []string
+		Healthcheck struct{ Test []string }
+	}
+	Volumes map[string]any
+}
+
+// The services' commands and health checks are ones that the program knows; what they mount is there, each node has a volume of its own, and the
+// image that they run has the program where they look for it.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	b, err := os.ReadFile(filepath.Join(deployFiles, "compose.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c composed
+	if err := yaml.Unmarshal(b, &c); err != nil {
+		t.Fatal(err)
+	}
+	image, err := os.ReadFile(filepath.Join(deployFiles, "Containerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := regexp.MustCompile(`(?m)^ENTRYPOINT \["([^"]+)"\]$`).FindSubmatch(image)
+	data := regexp.MustCompile(`(?m)^VOLUME (\S+)$`).FindSubmatch(image)
+	if program == nil || data == nil || len(c.Services) != 3 {
+		t.Fatalf("%d services, program %s, data %s", len(c.Services), program, data)
+	}
+	volumes := map[string]bool{}
+	for name, s := range c.Services {
+		if s.Image != "localhost/quorate:latest" || s.NetworkMode != "host" {
+			t.Errorf("%s runs %s on network %q", name, s.Image, s.NetworkMode)
+		}
+		args := s.Command
+		for _, v := range s.Volumes {
+			from, to, _ := strings.Cut(v, ":")
+			if file, ro := strings.CutSuffix(to, ":ro"); ro {
+				from = filepath.Join(deployFiles, from)
+				if _, err := os.Stat(from); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				for i := range args {
+					args[i] = strings.Replace(args[i], file, from, 1)
+				}
+				continue
+			}
+			if _, declared := c.Volumes[from]; !declared || volumes[from] || to != string(data[1]) {
+				t.Errorf("%s has its data in %s at %s: %t, %t", name, from, to, declared, volumes[from])
+			}
+			volumes[from] = true
+		}
+		code, out, errs := cliRun(t, defaultAddr, "", append(args, "--print-config")...)
+		if code != 0 || !strings.Contains(out, `data_dir = "`+string(data[1])+`"`) || !strings.Contains(out, `node_id = "`+name+`"`) {
+			t.Errorf("%s: %v ended with %d: %s%s", name, args, code, out, errs)
+		}
+		// Whether it is well is for a test with nodes; that it is no wrong use shows without.
+		test := s.Healthcheck.Test
+		if len(test) < 3 || test[0] != "CMD" || test[1] != string(program[1]) {
+			t.Errorf("%s is checked by %v", name, test)
+			continue
+		}
+		if code, out, errs := cliRun(t, "", "", append(test[2:], "--help")...); code != 0 {
+			t.Errorf("%s: %v ended with %d: %s%s", name, test, code, out, errs)
+		}
+	}
+}
+
+// What the image is built from is a folder with all that its recipe copies, and the program in it needs nothing else.
+func TestImage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the program")
+	}
+	t.Parallel()
+	certificates, dir := filepath.Join(t.TempDir(), "bundle"), t.TempDir()
+	if err := os.WriteFile(certificates, []byte("certificates"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(deployFiles, "build-image"), "1.2.3", dir)
+	cmd.Env = append(os.Environ(), "QUORATE_CERTIFICATES="+certificates)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build-image: %v\n%s", err, out)
+	}
+	recipe, err := os.ReadFile(filepath.Join(dir, "Containerfile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	copies := regexp.MustCompile(`(?m)^COPY (?:--\S+ )?(\S+) (\S+)$`).FindAllStringSubmatch(string(recipe), -1)
+	if len(copies) < 3 || !strings.Contains(string(recipe), "FROM scratch\n") {
+		t.Fatalf("the recipe is %s", recipe)
+	}
+	for _, m := range copies {
+		if _, err := os.Stat(filepath.Join(dir, m[1])); err != nil {
+			t.Error(err)
+		}
+	}
+	if st, err := os.Stat(filepath.Join(dir, "data")); err != nil || st.Mode().Perm() != 0o700 {
+		t.Errorf("data: %v, %v", st, err)
+	}
+	f, err := elf.Open(filepath.Join(dir, "quorate"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("the program is not static: there is nothing in the image that could load what it needs")
+		}
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "quorate"), "version").CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "1.2.3") {
+		t.Errorf("version: %v: %s", err, out)
 	}
 }
 
