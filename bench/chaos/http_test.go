@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,7 +22,12 @@ type web struct {
 
 // ask gives the status and the answer, or how the connection ended.
 func (w *web) ask(n *proc.Node, method, path, body string) (int, string, error) {
-	req, err := http.NewRequestWithContext(w.t.Context(), method, "http://"+n.ClientAddr+path, strings.NewReader(body))
+	return w.askIn(w.t.Context(), n, method, path, body)
+}
+
+// askIn is ask that ends with ctx.
+func (w *web) askIn(ctx context.Context, n *proc.Node, method, path, body string) (int, string, error) {
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+n.ClientAddr+path, strings.NewReader(body))
 	if err != nil {
 		return 0, "", err
 	}
