@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -100,6 +101,18 @@ func TestAccessLog(t *testing.T) {
 	}
 	if t.Failed() {
 		t.Log(text)
+	}
+}
+
+// A webhook has a line like any request, with its route and not the hook's name.
+func TestAccessLogOfHooks(t *testing.T) {
+	var j journal
+	hooks := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) })
+	_, addr := doors(t, Config{Hooks: hooks, AccessLog: j.logger()})
+	get(t, "http://"+addr+"/hook/SECRET-hook?SECRET=1")
+	waitFor(t, func() bool { return len(j.lines(t, "http")) == 1 })
+	if l := j.lines(t, "http")[0]; l["route"] != "/hook/" || l["code"] != float64(http.StatusAccepted) || strings.Contains(j.text(), "SECRET") {
+		t.Errorf("the line is %v", l)
 	}
 }
 

@@ -423,6 +423,14 @@ func TestEveryRoute(t *testing.T) {
 		if st.PerMinute != 1 || st.Total != 0 || st.Counters["enqueued"] != 1 {
 			t.Errorf("stats %+v", st)
 		}
+		var named map[string]json.RawMessage // by names that programs hold on to
+		b.ok("GET", "/v1/queues/end/stats", "", &named)
+		for _, name := range []string{"pending", "processing", "scheduled", "retrying", "dlq", "total", "bytes", "oldest_message_age_seconds", "messages_per_minute",
+			"avg_processing_time_ms", "counters"} {
+			if named[name] == nil {
+				t.Errorf("stats have no %s: %v", name, named)
+			}
+		}
 		b.ok("DELETE", "/v1/queues/end", "", nil)
 		b.refused("GET", "/v1/queues/end", "", wire.CodeNotFound, `"end"`)
 	})

@@ -9,8 +9,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -257,6 +259,30 @@ func TestIdleStreams(t *testing.T) {
 	}
 }
 
+// curl is ask by the program of that name, as a shell has it, where it is here. The line is in the test's log.
+func (w *web) curl(n *proc.Node, method, path, body string) (int, string, error) {
+	program, err := exec.LookPath("curl")
+	if err != nil {
+		return w.ask(n, method, path, body)
+	}
+	args := []string{"-X", method, "http://" + n.ClientAddr + path}
+	if body != "" {
+		args = append(args, "-d", body)
+	}
+	w.t.Logf("curl '%s'", strings.Join(args, "' '"))
+	args = append(args, "--silent", "--show-error", "--max-time", "30", "--write-out", "\n%{http_code}")
+	var errs strings.Builder
+	cmd := exec.CommandContext(w.t.Context(), program, args...)
+	cmd.Stderr = &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return 0, string(out), fmt.Errorf("%w: %s", err, errs.String())
+	}
+	at := strings.LastIndexByte(string(out), '\n')
+	code, err := strconv.Atoi(string(out[at+1:]))
+	return code, string(out[:max(at, 0)]), err
+}
+
 // Every method and path that a node describes, asked at a follower of three, as a shell would.
 func TestEveryRouteAtAFollower(t *testing.T) {
 	c := start(t, 3)
@@ -362,7 +388,7 @@ func TestEveryRouteAtAFollower(t *testing.T) {
 			if stream {
 				code, answer, err = w.first(n, path)
 			} else {
-				code, answer, err = w.ask(n, s.method, path, body)
+				code, answer, err = w.curl(n, s.method, path, body)
 			}
 			if err != nil || code != http.StatusServiceUnavailable || time.Now().After(end) {
 				break

@@ -65,7 +65,7 @@
 // is cut off, connects again; a browser does so by itself, after the second that retry names.
 //
 // A listener's window is prefetch: so many messages are out to it until they are answered, by the ordinary requests, on any connection. Closing
-// the stream gives back what was not, at once and free; the id of a message's event is the message's, and has no meaning for Last-Event-ID. Results
+// the stream gives back what was not, at once: what had been sent as a failed attempt (stream closed), the rest free; the id of a message's event is the message's, and has no meaning for Last-Event-ID. Results
 // and dead letters are not leased: each stream has all of them, the id of an event is its place, pings carry how far has been looked, and with
 // Last-Event-ID the stream goes on from there, through any node. Dead letters stand by the millisecond in which they died and then by id, so
 // one that dies later may stand before one of the same millisecond that has been sent: a stream remembers what it has sent of the last millisecond, and one that
