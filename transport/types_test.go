@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 )
 
 // TestValuesKeepTheirType: what stands where the protocol has text or bytes comes out as it went in, or is refused at entry, with what it is:
-// no number turns into text, or into another number, on the way. (C61)
+// no number turns into text, or into another number, on the way, and it is the same to the HTTP API. (C61)
 func TestValuesKeepTheirType(t *testing.T) {
 	n := stations(t, 1, Config{})[0]
 	first, _ := session(t, n.addr)
@@ -82,6 +83,9 @@ func TestValuesKeepTheirType(t *testing.T) {
 				}
 				var rep wire.Enqueued
 				p.answer(2, wire.TypeEnqueued, &rep)
+				if was := item.cbor[1:]; !slices.Contains(overHTTP(t, n.addr, place), was) {
+					t.Errorf("%q came out of the HTTP API as %q", was, overHTTP(t, n.addr, place))
+				}
 				q, _ := session(t, n.addr)
 				var l wire.Leased
 				q.ask(wire.TypeLease, &wire.Lease{Queue: "types", Max: 1}, wire.TypeLeased, &l)
@@ -102,4 +106,35 @@ func TestValuesKeepTheirType(t *testing.T) {
 			})
 		}
 	}
+}
+
+// overHTTP is what the HTTP API shows of the messages of queue types in one place of them.
+func overHTTP(t *testing.T, addr, place string) (all []string) {
+	t.Helper()
+	var page struct {
+		Messages []struct {
+			Kind    string
+			TaskID  string `json:"task_id"`
+			Body    []byte // base64, as is asked for
+			Key     string
+			Headers map[string]string
+		}
+	}
+	browse(t, addr).ok("GET", "/v1/queues/types/messages?body_encoding=base64", "", &page)
+	for _, m := range page.Messages {
+		switch place {
+		case "kind":
+			all = append(all, m.Kind)
+		case "task id":
+			all = append(all, m.TaskID)
+		case "body":
+			all = append(all, string(m.Body))
+		case "key":
+			all = append(all, m.Key)
+		}
+		for name, v := range m.Headers {
+			all = append(all, map[string]string{"header name": name, "header value": v}[place])
+		}
+	}
+	return all
 }

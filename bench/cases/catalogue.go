@@ -144,7 +144,7 @@ var catalogue = []fieldCase{
 	{60, "bytes behind the last item pass unnoticed", []shows{in("wire", "TestNextRefuses", "TestEveryPrefixIsRefused"), in("fsm", "TestCodecVectors"), door("TestBadMessages/one byte after a frame", "TestManyFramesInOneMessage", "TestWrongRequests/two items (C60)")}, ""},
 	{61, "numbers and byte strings change their type on the way", []shows{in("wire", "TestDecodeRefuses"), door("TestValuesKeepTheirType"), leaders("dedup keys and delays survive everything")}, ""},
 	{62, "text that is not UTF-8, bodies that are empty, zero bytes", []shows{atTheDoors("bytes come out as they went in"), door("TestBodies", "TestListen/bytes that are no text (C62)")}, ""},
-	{63, "ids lose digits in JSON", []shows{atTheDoors("ids are strings in JSON")}, ""},
+	{63, "ids lose digits in JSON", []shows{atTheDoors("ids are strings in JSON"), nodes("TestReadmeCurl")}, ""},
 	{64, "names that escape from a route, a file or a label", []shows{door("TestQueueNames"), in("cmd/quorate", "TestWrongUse")}, ""},
 	{65, "series of metrics that never go", []shows{atTheDoors("series go with their queues")}, ""},
 	{66, "a command that failed says 0", []shows{in("cmd/quorate", "TestWrongUse", "TestLostOutputIsAnError"), nodes("TestCommandsWithoutALeader")}, ""},
