@@ -37,6 +37,7 @@ type hookProbe struct {
 const (
 	probeEvery   = 20 * time.Millisecond
 	probesAtOnce = 64
+	probesQuiet  = 50          // before the bursts
 	probeWait    = time.Minute // for the last ones
 )
 
@@ -148,9 +149,28 @@ func (p *hookProbe) poll(ctx context.Context) {
 	}
 }
 
-// end stops sending and waits until everything that was taken has been seen, which it demands. It says how long that took, from the 202 on; killed is
-// when the leader died.
-func (p *hookProbe) end(killed time.Time) string {
+// until waits until n have been seen and says when that was.
+func (p *hookProbe) until(n int) time.Time {
+	p.t.Helper()
+	ctx := within(p.t, probeWait)
+	for {
+		p.mu.Lock()
+		seen, news := len(p.visible), p.news
+		p.mu.Unlock()
+		if seen >= n {
+			return time.Now()
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			p.t.Fatalf("%d probes have been seen in %s, want %d", seen, probeWait, n)
+		}
+	}
+}
+
+// end stops sending and waits until everything that was taken has been seen, which it demands. It says how long that took, from the 202 on, by the
+// time at which each was seen: before the bursts began, before the leader died, and later.
+func (p *hookProbe) end(began, killed time.Time) string {
 	p.t.Helper()
 	p.stop()
 	<-p.sent
@@ -178,28 +198,32 @@ func (p *hookProbe) end(killed time.Time) string {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var before, after []time.Duration
-	soon := 0
+	var phases [3][]time.Duration
+	soon, all := 0, 0
 	for n, at := range p.taken {
 		seen, ok := p.visible[n]
 		if !ok {
 			continue
 		}
 		d := max(0, seen.Sub(at)) // the poll may bring it before the answer is there
-		if d <= visibleSoon {
+		if all++; d <= visibleSoon {
 			soon++
 		}
-		if seen.Before(killed) {
-			before = append(before, d)
-		} else {
-			after = append(after, d)
+		phase := 2
+		switch {
+		case seen.Before(began):
+			phase = 0
+		case seen.Before(killed):
+			phase = 1
 		}
+		phases[phase] = append(phases[phase], d)
 	}
-	slices.Sort(before)
-	slices.Sort(after)
-	return fmt.Sprintf("probes: visible after their 202 by p50 %s p99 %s max %s (%d), from the leader's death on p50 %s p99 %s max %s (%d), %d of all within %s; %d answers of 503",
-		quantile(before, 0.5), quantile(before, 0.99), quantile(before, 1), len(before), quantile(after, 0.5), quantile(after, 0.99), quantile(after, 1), len(after),
-		soon, visibleSoon, p.asks)
+	text := "probes are visible after their 202 by"
+	for i, name := range []string{"when nothing else comes", "in the bursts", "from the leader's death on"} {
+		slices.Sort(phases[i])
+		text += fmt.Sprintf(" p50 %s p99 %s max %s %s (%d),", quantile(phases[i], 0.5), quantile(phases[i], 0.99), quantile(phases[i], 1), name, len(phases[i]))
+	}
+	return fmt.Sprintf("%s %d of %d within %s; %d answers of 503", text, soon, all, visibleSoon, p.asks)
 }
 
 // visibleSoon is what is wanted of a machine that has nothing else to do; here it is counted and not judged.

@@ -254,6 +254,7 @@ idempotency  = { pointer = "/id" }
 		t.Logf("%s: the queue has had %d of %d, read in %s", when, q.Totals["enqueued"], want, time.Since(began).Round(100*time.Microsecond))
 	}
 
+	quiet := probes.until(probesQuiet)
 	bctx := within(t, 3*time.Minute)
 	began := time.Now()
 	refused := s.burst(bctx, all[:hookFirst], take)
@@ -294,7 +295,7 @@ idempotency  = { pointer = "/id" }
 		t.Errorf("%d of %d webhooks were taken", len(taken), len(all))
 	}
 	drained(t, cl, "webhooks")
-	visible := probes.end(death)
+	visible := probes.end(quiet, death)
 
 	work.mu.Lock()
 	var waits, second []time.Duration
