@@ -30,8 +30,8 @@ func deployed(t *testing.T, name string) string {
 	return string(b)
 }
 
-// moved puts free ports in the place of those of a text, the same for each everywhere, and gives the client addresses in their order.
-func moved(t *testing.T, texts []string) (out, clients []string) {
+// withPorts puts free ports in the place of those of a text, the same for each everywhere, and gives the client addresses in their order.
+func withPorts(t *testing.T, texts []string) (out, clients []string) {
 	t.Helper()
 	var fixed []string
 	addr := regexp.MustCompile(`127\.0\.0\.1:73\d\d`)
@@ -108,7 +108,7 @@ func declaredQueue(t *testing.T, cl *client.Client, name string) {
 // The commands of compose.yaml, run as processes with folders for their volumes, are a cluster of three; each service's health check says that it
 // is well, and that it is not once it is gone.
 func TestComposedCluster(t *testing.T) {
-	text, clients := moved(t, []string{deployed(t, "compose.yaml")})
+	text, clients := withPorts(t, []string{deployed(t, "compose.yaml")})
 	var file struct {
 		Services map[string]struct {
 			Command     []string
@@ -178,7 +178,7 @@ func TestClusterFiles(t *testing.T) {
 		}
 		texts = append(texts, text)
 	}
-	texts, clients := moved(t, texts)
+	texts, clients := withPorts(t, texts)
 	dir := t.TempDir()
 	var args [][]string
 	for i, text := range texts {
