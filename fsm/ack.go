@@ -28,12 +28,15 @@ func (s *State) ack(op *Ack) Outcome {
 	if late && (m.state == StateDead || sd.end != endExpiry && sd.end != endRelease) {
 		return refuse(LeaseLost, FieldToken, 0)
 	}
+	q := s.queues[m.queue]
+	if staleMapping(q, op.Mapping) {
+		return refuse(FailedPrecondition, FieldMapping, 0)
+	}
 	if op.HasResult {
 		if o := checkResult(&op.Result); o.Code != OK {
 			return o
 		}
 	}
-	q := s.queues[m.queue]
 	if late { // it waits, and must not make room for its own chain
 		s.shelter(q, slot)
 	}

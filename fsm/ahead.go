@@ -35,7 +35,7 @@ func (s *State) readAhead(data []byte) error {
 	a.acks = a.acks[:0]
 	for d.Next() {
 		d.Skip()
-		if d.Op() == opAck && len(a.acks) < aheadMost {
+		if op := d.Op(); (op == opAck || op == opAckMapped) && len(a.acks) < aheadMost {
 			a.acks = append(a.acks, d.scratch.ack.Token.Message)
 		}
 	}

@@ -89,10 +89,10 @@ func (s *State) applyOp() {
 	case opLease, opPull:
 		d.Lease(&op.lease)
 		s.leaseOp(&op.lease)
-	case opAck:
+	case opAck, opAckMapped:
 		d.Ack(&op.ack)
 		s.emit(s.ack(&op.ack))
-	case opNack:
+	case opNack, opNackMapped:
 		d.Nack(&op.nack)
 		s.emit(s.nack(&op.nack))
 	case opExtend:

@@ -23,6 +23,7 @@ func (s *State) Check() error {
 	c.kv()
 	c.schedules()
 	c.batches()
+	c.mapping()
 	c.idems()
 	c.arena()
 	return errors.Join(c.errs...)

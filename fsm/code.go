@@ -84,6 +84,12 @@ const (
 	FieldPushPermanent   Field = 58
 	FieldPushHeaders     Field = 59
 
+	// Of schemas and mappings.
+	FieldSchema  Field = 64
+	FieldMap     Field = 65
+	FieldMapTo   Field = 66
+	FieldMapping Field = 67 // the generation of a mapping; the texts of all queues
+
 	// Of dead letters.
 	FieldDeadLetterQueue Field = 70
 	FieldOrigin          Field = 71 // the queue that a dead letter came from

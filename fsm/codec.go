@@ -76,8 +76,6 @@ func (*SetQueue) opNumber() uint8     { return opSetQueue }
 func (*DeleteQueue) opNumber() uint8  { return opDeleteQueue }
 func (*PurgeQueue) opNumber() uint8   { return opPurgeQueue }
 func (*Enqueue) opNumber() uint8      { return opEnqueue }
-func (*Ack) opNumber() uint8          { return opAck }
-func (*Nack) opNumber() uint8         { return opNack }
 func (*Extend) opNumber() uint8       { return opExtend }
 func (*PushResult) opNumber() uint8   { return opPushResult }
 func (*DeadRequeue) opNumber() uint8  { return opDeadRequeue }
@@ -93,7 +91,8 @@ var opNames = [256]string{
 	opAck: "Ack", opNack: "Nack", opExtend: "Extend", opRelease: "Release", opReleaseSpent: "ReleaseSpent", opPushResult: "PushResult",
 	opDeadRequeue: "DeadRequeue", opDeadDelete: "DeadDelete", opDeadPurge: "DeadPurge", opCheckpoint: "Checkpoint",
 	opCancel: "Cancel", opReschedule: "Reschedule",
-	opDeadEdit:       "DeadEdit",
+	opDeadEdit:  "DeadEdit",
+	opAckMapped: "AckMapped", opNackMapped: "NackMapped",
 	opChangeQueue:    "ChangeQueue",
 	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
 	opKVDelete: "KVDelete", opBatchCreate: "BatchCreate", opBatchSeal: "BatchSeal",
@@ -243,10 +242,16 @@ func AppendOp(b []byte, op Op) []byte {
 			b = appendMessage(appendBytes(b, o.Then[i].Queue), &o.Then[i].Message)
 		}
 		b = appendBool(b, o.ThenAutoCreate)
+		if o.Mapping != 0 {
+			b = appendUvarint(b, o.Mapping)
+		}
 	case *Nack:
 		b = appendBytes(appendToken(b, o.Token), o.Error)
 		b = binary.AppendVarint(b, o.DelayMillis)
 		b = appendBool(b, o.Permanent)
+		if o.Mapping != 0 {
+			b = appendUvarint(b, o.Mapping)
+		}
 	case *Extend:
 		b = binary.AppendVarint(appendToken(b, o.Token), o.LeaseMillis)
 	case *Release:
@@ -477,6 +482,7 @@ const (
 	optOverflowMode = 1 << 16
 	optDelivery     = 1 << 17
 	optPush         = 1 << 18
+	optMapping      = 1 << 19
 	optInFlightKey  = 1 << 20
 	optRate         = 1 << 21
 	optBurst        = 1 << 22
@@ -484,7 +490,7 @@ const (
 	optBurstKey     = 1 << 24
 	optFairBy       = 1 << 25
 	optFairWeights  = 1 << 26
-	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | optPush | (optFairWeights<<1 - optInFlightKey)
+	optKnown        = optEnd - 1 | optDeadQueue | optOverflowMode | optDelivery | optPush | optMapping | (optFairWeights<<1 - optInFlightKey)
 )
 
 func appendQueueOptions(b []byte, o *QueueOptions) []byte {
@@ -498,7 +504,7 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 		bit(o.DeadLetterQueue != "", optDeadQueue) | bit(o.Overflow != 0, optOverflowMode) | bit(o.Delivery != 0, optDelivery) |
 		bit(o.RateMilli != 0, optRate) | bit(o.Burst != 0, optBurst) | bit(o.MaxInFlightPerKey != 0, optInFlightKey) |
 		bit(o.RatePerKeyMilli != 0, optRateKey) | bit(o.BurstPerKey != 0, optBurstKey) | bit(o.FairBy != 0, optFairBy) |
-		bit(len(o.FairWeights) > 0, optFairWeights) | bit(o.pushBits() != 0, optPush)
+		bit(len(o.FairWeights) > 0, optFairWeights) | bit(o.pushBits() != 0, optPush) | bit(o.mappingBytes() != 0, optMapping)
 	b = appendUvarint(b, f)
 	if f&optLease != 0 {
 		b = binary.AppendVarint(b, o.LeaseMillis)
@@ -553,6 +559,9 @@ func appendQueueOptions(b []byte, o *QueueOptions) []byte {
 	}
 	if f&optPush != 0 {
 		b = appendPush(b, o)
+	}
+	if f&optMapping != 0 {
+		b = appendMapping(b, o)
 	}
 	return b
 }

@@ -484,6 +484,7 @@ func (d *Decoder) options(o *QueueOptions) {
 		}
 	}
 	d.push(o, f&optPush != 0)
+	d.mapping(o, f&optMapping != 0)
 }
 
 // presentByte reads a byte that is there, and then not zero, or not.

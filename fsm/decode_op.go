@@ -116,9 +116,15 @@ func (d *Decoder) Lease(op *Lease) {
 	op.LeaseMillis = d.varint()
 }
 
-// Ack reads an Ack.
+// Ack reads an Ack, one of a mapping too.
 func (d *Decoder) Ack(op *Ack) {
-	d.take(opAck)
+	mapped := d.op == opAckMapped
+	if mapped {
+		d.take(opAckMapped)
+	} else {
+		d.take(opAck)
+	}
+	op.Mapping = 0
 	op.Token = d.token()
 	op.Result = Result{}
 	if op.HasResult = d.bool(); op.HasResult {
@@ -149,15 +155,26 @@ func (d *Decoder) Ack(op *Ack) {
 		}
 	}
 	op.ThenAutoCreate = d.bool()
+	if mapped {
+		op.Mapping = d.generation()
+	}
 }
 
-// Nack reads a Nack.
+// Nack reads a Nack, one of a mapping too.
 func (d *Decoder) Nack(op *Nack) {
-	d.take(opNack)
+	mapped := d.op == opNackMapped
+	if mapped {
+		d.take(opNackMapped)
+	} else {
+		d.take(opNack)
+	}
 	op.Token = d.token()
 	op.Error = d.bytes()
 	op.DelayMillis = d.varint()
 	op.Permanent = d.bool()
+	if op.Mapping = 0; mapped {
+		op.Mapping = d.generation()
+	}
 }
 
 // Extend reads an Extend.
@@ -256,9 +273,9 @@ func (d *Decoder) Skip() {
 		d.Enqueue(&s.enqueue)
 	case opLease, opPull:
 		d.Lease(&s.lease)
-	case opAck:
+	case opAck, opAckMapped:
 		d.Ack(&s.ack)
-	case opNack:
+	case opNack, opNackMapped:
 		d.Nack(&s.nack)
 	case opExtend:
 		d.Extend(&s.extend)
@@ -321,9 +338,9 @@ func (d *Decoder) value() Op {
 		return read(d.Enqueue)
 	case opLease, opPull:
 		return read(d.Lease)
-	case opAck:
+	case opAck, opAckMapped:
 		return read(d.Ack)
-	case opNack:
+	case opNack, opNackMapped:
 		return read(d.Nack)
 	case opExtend:
 		return read(d.Extend)

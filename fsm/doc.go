@@ -127,6 +127,7 @@
 //	keys, flows    with message, lease and debt  one a live message or debt     –
 //	keys in debt   the rate's instant           MaxKeyDebts a queue             queue_full, FieldRatePerKey, for what has a key
 //	schedules      deletion                     MaxSchedules, MaxScheduleBytes  overloaded, FieldSchedules
+//	schemas, mappings  change, deletion          MaxMappingBytes of text         overloaded, FieldMapping
 //	live messages  done or dead                  max_depth, max_bytes            queue_full, FieldDepth, FieldBytes, or what waits dies;
 //	                                                                             too_large for what could not be in it alone
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
@@ -228,6 +229,17 @@
 //
 // Of push delivery there are the options, which nothing in the state follows from (fsm/push.go). They stand in a snapshot section of their own that
 // is only there where a queue has some, so that a snapshot without push is what it was before. Secrets are named and not kept.
+//
+// Of schemas and mappings there are the texts, each with a place of its own in a snapshot, as with push (fsm/mapping.go). What an expression
+// comes to depends on the build that evaluates it, so it is evaluated before it is proposed, by who leads, and the log has what came of it:
+// an ack with what it enqueues, or a nack. Both carry the generation of the mapping, which is the index of the entry that has set it: no
+// other has it, nor will one, whatever is set or deleted in between. An ack of another generation is refused and the lease stays, so that from
+// the entry on that changes a mapping nothing comes of the old one. A nack too: what was mended is not to die of what was broken. Repeats of
+// what was done are answered as ever. Schemas are judged at the doors alone, by the state as they have it: a body that is on its way while a
+// schema is set may have been judged by the one before.
+//
+// Messages that are mapped go on without anybody's doing, so no option may close a ring of map_to and dead_letter_queue with a map_to in
+// it (mapsRound). Rejected: counting hops in the messages, which lets a mapping that makes two of one make 2^hops of it first.
 //
 // What is delivered at most once is done when it is leased, in one operation, and its body is parked until the next entry for the
 // leader to send (fsm/handover.go). Its token answers an ack, so that a worker need not know, but for one with a result or a chain:

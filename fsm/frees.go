@@ -16,10 +16,13 @@ func (s *State) HeldBy(t Token) (who Consumer, ok bool) {
 }
 
 // Frees says that once the operation has been applied its token's lease is over, whatever has become of that lease and of all else
-// before: one that HeldBy knows. A chain may be refused for the sake of other queues, and leave it live.
+// before: one that HeldBy knows. A chain may be refused for the sake of other queues, and what a
+// mapping has come to for the sake of another mapping, and leave it live.
 func (o *Ack) Frees() bool {
-	return len(o.Then) == 0 && (!o.HasResult || checkResult(&o.Result).Code == OK)
+	return o.Mapping == 0 && len(o.Then) == 0 && (!o.HasResult || checkResult(&o.Result).Code == OK)
 }
 
 // Frees is as that of Ack.
-func (o *Nack) Frees() bool { return o.DelayMillis >= -1 && o.DelayMillis <= MaxDelayMillis }
+func (o *Nack) Frees() bool {
+	return o.Mapping == 0 && o.DelayMillis >= -1 && o.DelayMillis <= MaxDelayMillis
+}

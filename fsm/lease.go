@@ -183,7 +183,7 @@ func (s *State) expire(q *queue, slot int32) {
 		return
 	}
 	s.unlease(q, slot, endExpiry)
-	s.failed(q, slot, errLeaseExpired, -1, false)
+	s.failed(q, slot, errLeaseExpired, -1, ReasonNone)
 }
 
 var (

@@ -107,6 +107,7 @@ type bounds struct {
 	keyDebts                      int64
 	idemKeys, idemBytes           int64
 	unparks                       int
+	mappingBytes                  int64
 }
 
 func formatBounds() bounds {
@@ -122,5 +123,6 @@ func formatBounds() bounds {
 		deadGroups: deadGroups,
 		keyDebts:   MaxKeyDebts, unparks: MaxUnparks,
 		idemKeys: MaxIdempotencyKeys, idemBytes: MaxIdempotencyBytes,
+		mappingBytes: MaxMappingBytes,
 	}
 }

@@ -31,10 +31,20 @@ func (s *State) nack(op *Nack) Outcome {
 		return nackAnswer(sd)
 	}
 	q := s.queues[m.queue]
+	if staleMapping(q, op.Mapping) {
+		return refuse(FailedPrecondition, FieldMapping, 0)
+	}
+	why := ReasonNone
+	switch {
+	case op.Mapping != 0:
+		why = ReasonMapping
+	case op.Permanent:
+		why = ReasonPermanent
+	}
 	s.tallies.Mut(q.slot).nacked++
 	sl := m.side
 	s.unlease(q, slot, endNack)
-	if s.failed(q, slot, op.Error, op.DelayMillis, op.Permanent) {
+	if s.failed(q, slot, op.Error, op.DelayMillis, why) {
 		s.endedDead(op.Token.Message, endNackDead)
 		return Outcome{Dead: true}
 	}
@@ -56,9 +66,9 @@ func nackAnswer(sd *side) Outcome {
 }
 
 // failed decides what becomes of a message whose attempt failed: retrying, or dead of age, of the worker's word, or of
-// its last attempt. The message is off the books of leases. delay −1: by the retry policy. It says whether the message died:
-// then the slot is another's where it was moved.
-func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent bool) (died bool) {
+// its last attempt. The message is off the books of leases. delay −1: by the retry policy. why is the reason to die at once, if there is
+// one. It says whether the message died: then the slot is another's where it was moved.
+func (s *State) failed(q *queue, slot int32, text []byte, delay int64, why DeadReason) (died bool) {
 	m := s.messages.Mut(slot)
 	sd := s.sides.Mut(m.side)
 	sd.free = 0
@@ -67,8 +77,8 @@ func (s *State) failed(q *queue, slot int32, text []byte, delay int64, permanent
 	case sd.expires != 0 && sd.expires <= s.now:
 		s.die(q, slot, ReasonExpired)
 		return true
-	case permanent:
-		s.die(q, slot, ReasonPermanent)
+	case why != ReasonNone:
+		s.die(q, slot, why)
 		return true
 	}
 	p := s.policy(q, m)

@@ -109,6 +109,9 @@ type (
 		Result         Result
 		Then           []ThenMessage // enqueued in the same entry, or the ack is refused whole
 		ThenAutoCreate bool
+		// Mapping is the generation of the queue's mapping that Then was made by, 0 where it was made by none. That of another one is
+		// refused (FailedPrecondition, FieldMapping), and the lease stays. In the log it is an operation of its own.
+		Mapping uint64
 	}
 	// Nack ends a lease with failure. DelayMillis −1: by the retry policy.
 	Nack struct {
@@ -116,6 +119,9 @@ type (
 		Error       []byte
 		DelayMillis int64
 		Permanent   bool
+		// Mapping is the generation of the queue's mapping that the message cannot be mapped by: it dies at once, reason mapping; 0: it is
+		// not that. As with Ack, that of another one is refused, and it is an operation of its own.
+		Mapping uint64
 	}
 	// Extend sets the lease's deadline to LeaseMillis from now (0: the queue's), never beyond the attempt's timeout.
 	Extend struct {

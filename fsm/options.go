@@ -80,6 +80,12 @@ type FairWeight struct {
 	Weight int64  // 1–100
 }
 
+// MapTo says where messages are mapped to, and how; both empty: nowhere.
+type MapTo struct {
+	Queue      string
+	Expression string // at most 4 KiB
+}
+
 // QueueOptions are the settings of a queue. Zero values mean the default in every field; Normalize fills them in.
 // Durations are in milliseconds. Changed options apply at once to all messages, but for what a record fixes at its birth.
 type QueueOptions struct {
@@ -129,4 +135,11 @@ type QueueOptions struct {
 	PushSecrets       []string // names of secrets, of which the nodes' configurations know the values: each signs; at most 4
 	PushPermanent     []int64  // answers after which a message is dead at once: 400–499 but 429, sorted, at most 32; none for 400, 404, 410, 413, 422
 	PushHeaders       []string // headers of a message that go along, in lower case, sorted, at most 16
+	// Schema is a JSON Schema that the doors check bodies against; "": anything is taken. At most 64 KiB.
+	Schema string
+	// Map is an expression that makes the body of a push of a message; "": it is sent as it is. At most 4 KiB.
+	Map string
+	// MapTo has the node that leads make messages for another queue of each message here, and ack it (transport/mapper). Not in a queue
+	// that is pushed or delivers at most once, nor so that what is mapped comes back.
+	MapTo MapTo
 }

@@ -16,6 +16,8 @@ type queueMeta struct {
 	rate    bucket       // of these
 	keyRate bucket
 	keyed   bool // keys matter: what can be leased is in flows
+	// generation of the mapping: the index of the entry that has set it; 0: there is none
+	generation uint64
 }
 
 // newMeta makes the meta of a queue with valid, normalized options, of which it keeps nothing that is the caller's.
@@ -179,6 +181,7 @@ func (s *State) addQueue(meta *queueMeta) *queue {
 	s.names = slices.Insert(s.names, s.nameAt(meta.name), slot)
 	s.countOrdered(meta, 1)
 	s.countKeyed(meta, 1)
+	s.countMapping(meta, 1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
 	return q
 }
@@ -220,7 +223,11 @@ func (s *State) makeQueue(name []byte, options QueueOptions) (*queue, bool) {
 		return nil, false
 	}
 	s.queueNumbers++
-	return s.addQueue(newMeta(string(name), s.queueNumbers, &options)), true
+	meta := newMeta(string(name), s.queueNumbers, &options)
+	if options.Mapped() {
+		meta.generation = s.index
+	}
+	return s.addQueue(meta), true
 }
 
 func (s *State) createQueue(op *CreateQueue, o *Outcome) {
@@ -228,12 +235,7 @@ func (s *State) createQueue(op *CreateQueue, o *Outcome) {
 		*o = refuse(InvalidArgument, FieldQueue, MaxQueueName)
 		return
 	}
-	if f, err := op.Options.Validate(); err != nil {
-		*o = refuse(InvalidArgument, f, 0)
-		return
-	}
-	if op.Options.DeadLetterQueue == string(op.Name) {
-		*o = refuse(InvalidArgument, FieldDeadLetterQueue, 0)
+	if o.Code, o.Field = checkOptions(op.Name, &op.Options); o.Code != OK {
 		return
 	}
 	op.Options.Normalize()
@@ -243,6 +245,9 @@ func (s *State) createQueue(op *CreateQueue, o *Outcome) {
 		} else {
 			*o = refuse(AlreadyExists, FieldOptions, 0)
 		}
+		return
+	}
+	if *o = s.mappingFits(op.Name, &op.Options, &QueueOptions{}); o.Code != OK {
 		return
 	}
 	if _, ok := s.makeQueue(op.Name, op.Options); !ok {
@@ -271,8 +276,11 @@ func checkOptions(name []byte, o *QueueOptions) (Code, Field) {
 	if f, err := o.Validate(); err != nil {
 		return InvalidArgument, f
 	}
-	if o.DeadLetterQueue == string(name) {
+	switch string(name) {
+	case o.DeadLetterQueue:
 		return InvalidArgument, FieldDeadLetterQueue
+	case o.MapTo.Queue:
+		return InvalidArgument, FieldMapTo
 	}
 	return OK, FieldNone
 }
@@ -291,13 +299,25 @@ func (s *State) setOptions(q *queue, o *QueueOptions) Outcome {
 			return refuse(FailedPrecondition, FieldDelivery, 0)
 		}
 	}
+	if out := s.mappingFits([]byte(q.meta.name), o, &q.meta.options); out.Code != OK {
+		return out
+	}
 	meta := newMeta(q.meta.name, q.meta.number, o)
+	switch {
+	case !o.Mapped():
+	case o.sameMapping(&q.meta.options):
+		meta.generation = q.meta.generation
+	default:
+		meta.generation = s.index
+	}
 	if old := q.meta.options.DeadRetentionMillis; old != meta.options.DeadRetentionMillis {
 		t := s.tallies.Mut(q.slot)
 		t.deadCut = max(t.deadCut, s.now-old+1)
 	}
 	s.countOrdered(q.meta, -1)
 	s.countOrdered(meta, 1)
+	s.countMapping(q.meta, -1)
+	s.countMapping(meta, 1)
 	before, was := s.unhurried(q), q.meta.rate
 	s.nameDead(q.meta.options.DeadLetterQueue, -1)
 	s.nameDead(meta.options.DeadLetterQueue, 1)
@@ -435,6 +455,7 @@ func (s *State) deleteQueue(op *DeleteQueue, o *Outcome) {
 	s.queueByNum.Delete(table.HashID(1, uint64(q.meta.number)), q.slot)
 	s.countOrdered(q.meta, -1)
 	s.countKeyed(q.meta, -1)
+	s.countMapping(q.meta, -1)
 	at := s.nameAt(q.meta.name)
 	s.names = slices.Delete(s.names, at, at+1)
 	s.lastQueue = nil

@@ -45,6 +45,9 @@ var changeables = [...]changeable{
 	{44, "push_secrets", func(to, from *QueueOptions) { to.PushSecrets = from.PushSecrets }},
 	{45, "push_permanent", func(to, from *QueueOptions) { to.PushPermanent = from.PushPermanent }},
 	{46, "push_headers", func(to, from *QueueOptions) { to.PushHeaders = from.PushHeaders }},
+	{47, "schema", func(to, from *QueueOptions) { to.Schema = from.Schema }},
+	{48, "map", func(to, from *QueueOptions) { to.Map = from.Map }},
+	{49, "map_to", func(to, from *QueueOptions) { to.MapTo = from.MapTo }},
 }
 
 // changeableSet is all that this build can change.

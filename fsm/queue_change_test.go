@@ -16,7 +16,11 @@ func TestEveryOptionCanBeChanged(t *testing.T) {
 		case reflect.String:
 			f.SetString("x")
 		case reflect.Struct:
-			f.FieldByName("MaxAttempts").SetInt(3)
+			if n := f.FieldByName("MaxAttempts"); n.IsValid() {
+				n.SetInt(3)
+			} else {
+				f.FieldByName("Queue").SetString("x")
+			}
 		case reflect.Slice:
 			f.Set(reflect.MakeSlice(f.Type(), 1, 1))
 		default:

@@ -225,6 +225,18 @@ func badCases() (all []bad) {
 			add(fmt.Sprintf("%T.Token.%s", op(Token{}), c.name), c.code, FieldToken, 0, func(w *world) Op { return op(c.token(w.token)) })
 		}
 	}
+	add("Ack.Mapping another", FailedPrecondition, FieldMapping, 0, func(w *world) Op { return &Ack{Token: w.token, Mapping: 1} })
+	add("Nack.Mapping another", FailedPrecondition, FieldMapping, 0, func(w *world) Op {
+		return &Nack{Token: w.token, DelayMillis: -1, Mapping: math.MaxUint64}
+	})
+	for _, set := range []func(o QueueOptions) Op{
+		func(o QueueOptions) Op { return &SetQueue{Name: q0, Options: o} },
+		func(o QueueOptions) Op { return &CreateQueue{Name: q0, Options: o} },
+	} {
+		add(fmt.Sprintf("%T.Options.MapTo.Queue its own", set(QueueOptions{})), inv, FieldMapTo, 0, func(*world) Op {
+			return set(QueueOptions{MapTo: MapTo{"q", "body"}})
+		})
+	}
 	add("Ack.Then too many", inv, FieldThen, MaxBatch, func(w *world) Op { return &Ack{Token: w.token, Then: make([]ThenMessage, MaxBatch+1)} })
 	add("Ack.Then.Queue missing", NotFound, FieldThen, 0, func(w *world) Op {
 		return &Ack{Token: w.token, Then: []ThenMessage{{[]byte("new"), text("x")}}}

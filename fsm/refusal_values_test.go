@@ -151,6 +151,9 @@ func badOptions() (out []struct {
 	for _, c := range badPushOptions() {
 		add(c.name, c.o, c.field)
 	}
+	for _, c := range badMappingOptions() {
+		add(c.name, c.o, c.field)
+	}
 	for _, c := range badKeyOptions() {
 		add(c.name, c.o, c.field)
 	}

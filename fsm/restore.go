@@ -119,7 +119,11 @@ func (rs *restorer) run() error {
 		rs.push()
 		number, more = f.section()
 	}
-	if more && number == sectionIdems {
+	if more && number == sectionMapping && f.err() == nil {
+		rs.mapping()
+		number, more = f.section()
+	}
+	if more && number == sectionIdems && f.err() == nil {
 		rs.idems()
 		number, more = f.section()
 	}

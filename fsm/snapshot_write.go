@@ -98,6 +98,7 @@ func (v *View) WriteTo(w io.Writer) (int64, error) {
 	v.writeBatches(f)
 	v.writeSchedules(f)
 	v.writePush(f, queues)
+	v.writeMapping(f, queues)
 	v.writeIdems(f)
 	return f.close()
 }

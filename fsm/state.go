@@ -63,6 +63,9 @@ type State struct {
 	groupCount    int64              // live messages and dead letters
 	orderedQueues int                // queues that are fifo or per_key
 	groupKinds    int                // kinds that are counted apart, of all queues
+	mappingBytes  int64              // of schemas and mappings, of all queues
+	mappers       int64              // queues with map_to
+	schemaChanges uint64             // local: see SchemaChanges
 
 	victimAt table.Ints // position of a message in its queue's victims + 1
 	planned  []int32    // messages that the operation at hand is to drop

@@ -93,6 +93,7 @@ func goldenRig(t testing.TB) *rig {
 	goldenRates(r)
 	goldenModes(r)
 	goldenPush(r)
+	goldenMapping(r)
 	goldenIdems(r)
 	return r
 }
@@ -153,6 +154,19 @@ func goldenPush(r *rig) {
 	r.ok(&CreateQueue{Name: []byte("said"), Options: QueueOptions{PushSecrets: []string{"new"}}})
 	r.ok(&CreateQueue{Name: []byte("was"), Options: QueueOptions{PushURL: "http://example.org"}})
 	r.ok(&SetQueue{Name: []byte("was")})
+}
+
+// goldenMapping has queues with a schema, a mapping of pushes, and one to another queue, by which a message came there and another died.
+func goldenMapping(r *rig) {
+	r.ok(&CreateQueue{Name: []byte("typed"), Options: QueueOptions{Schema: `{"type":"object"}`, Map: "body.a"}})
+	r.ok(&CreateQueue{Name: []byte("maps"), Options: QueueOptions{MapTo: MapTo{"typed", "body"}}})
+	n, _ := r.s.QueueNumber([]byte("maps"))
+	generation := r.s.MappingGeneration(n)
+	r.apply(&Enqueue{Queue: []byte("maps"), Messages: []Message{text("{}"), text("{"), text("stays")}})
+	r.ok(&Lease{Queue: []byte("maps"), Consumer: someone, Max: 2})
+	maps, fails := r.fx.Leases[0].Token, r.fx.Leases[1].Token
+	r.ok(&Ack{Token: maps, Mapping: generation, Then: []ThenMessage{{[]byte("typed"), text("{}")}}})
+	r.ok(&Nack{Token: fails, Mapping: generation, Error: []byte("map_to: 1:1"), DelayMillis: -1})
 }
 
 // goldenTasks cancels, moves and changes tasks in every state that the rig can bring about.
@@ -321,7 +335,7 @@ func FuzzRestore(f *testing.F) {
 	r := goldenRig(f)
 	good := snapshot(f, r.s)
 	f.Add(sectionMessages, uint16(30), []byte{3})
-	for number := sectionCounters; number <= sectionPush; number++ {
+	for number := sectionCounters; number <= sectionMapping; number++ {
 		for at := range 40 {
 			f.Add(number, uint16(at*3), []byte{byte(at * 7)})
 		}

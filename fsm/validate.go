@@ -127,6 +127,9 @@ func (o *QueueOptions) Validate() (Field, error) {
 	if f, err := o.validatePush(); err != nil {
 		return f, err
 	}
+	if f, err := o.validateMapping(); err != nil {
+		return f, err
+	}
 	return o.validateKeys()
 }
 
@@ -176,7 +179,7 @@ func (o *QueueOptions) Equal(p *QueueOptions) bool {
 		o.MaxAgeMillis == p.MaxAgeMillis && o.Paused == p.Paused && o.RateMilli == p.RateMilli && o.Burst == p.Burst &&
 		o.DeadLetterQueue == p.DeadLetterQueue && o.Overflow == p.Overflow && o.Delivery == p.Delivery &&
 		o.MaxInFlightPerKey == p.MaxInFlightPerKey && o.RatePerKeyMilli == p.RatePerKeyMilli && o.BurstPerKey == p.BurstPerKey &&
-		o.FairBy == p.FairBy && slices.Equal(o.FairWeights, p.FairWeights) && o.equalPush(p)
+		o.FairBy == p.FairBy && slices.Equal(o.FairWeights, p.FairWeights) && o.equalPush(p) && o.equalMapping(p)
 }
 
 // queueNameByte marks what a queue name is made of; the first byte must be a letter or digit.

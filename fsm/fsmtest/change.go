@@ -36,6 +36,9 @@ func changeable(to, from *fsm.QueueOptions) map[int]func() {
 		44: func() { to.PushSecrets = from.PushSecrets },
 		45: func() { to.PushPermanent = from.PushPermanent },
 		46: func() { to.PushHeaders = from.PushHeaders },
+		47: func() { to.Schema = from.Schema },
+		48: func() { to.Map = from.Map },
+		49: func() { to.MapTo = from.MapTo },
 	}
 }
 

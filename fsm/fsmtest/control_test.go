@@ -41,6 +41,7 @@ func TestControl(t *testing.T) {
 		{"a key's end", func(m *Model, _ *queue) { m.idems[0].end = 0 }, nil},
 		{"a counter", func(_ *Model, q *queue) { q.stats.Nacked++ }, nil},
 		{"an option", func(_ *Model, q *queue) { q.options.MaxDead-- }, nil},
+		{"a mapping's generation", func(_ *Model, q *queue) { q.mapping++ }, nil},
 		{"ΣShift", func(m *Model, _ *queue) { m.shift++ }, nil},
 		{"another epoch", func(m *Model, _ *queue) { m.epoch++ }, []fsm.Op{lease}},
 	} {

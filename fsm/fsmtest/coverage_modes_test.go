@@ -11,6 +11,12 @@ var modeAnswers = []Answer{
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldBurst},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldPushURL},
 	{"SetQueue", fsm.InvalidArgument, fsm.FieldPushHeaders},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldSchema},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldMap},
+	{"SetQueue", fsm.InvalidArgument, fsm.FieldMapTo},
+	{"SetQueue", fsm.FailedPrecondition, fsm.FieldMapTo},
+	{"Ack", fsm.FailedPrecondition, fsm.FieldMapping},
+	{"Nack", fsm.FailedPrecondition, fsm.FieldMapping},
 }
 
 var modeBranches = []string{
@@ -19,6 +25,9 @@ var modeBranches = []string{
 	"overflow: drops a scheduled one",
 	"overflow: no room even so",
 	"once: done when it is leased",
+	"mapping: an ack of the one that there is",
+	"mapping: a message dies of it",
+	"mapping: set anew, and the same",
 	"limit: the rate",
 	"lease: one that waits finds nothing",
 }

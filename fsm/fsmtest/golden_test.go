@@ -186,7 +186,9 @@ func goldenTail(now int64) []fsm.Entry {
 			PushURL: "https://example.org/in", PushConcurrency: 3, PushTimeoutMillis: 2500, PushSecrets: []string{"new", "old"},
 			PushPermanent: []int64{400, 410}, PushHeaders: []string{"traceparent", "x-a"},
 		}}}},
-		{Now: now + 61_500, Ops: []fsm.Op{turns}},
+		{Now: now + 61_500, Ops: []fsm.Op{turns, &fsm.CreateQueue{Name: []byte("maps"), Options: fsm.QueueOptions{
+			Schema: "true", Map: "body.a", MapTo: fsm.MapTo{Queue: "mapped", Expression: "body"},
+		}}}},
 		{Now: now + 61_501, Ops: []fsm.Op{
 			goldenKeyed(1, 0, enqueue(3)), goldenKeyed(1, 1, lease), goldenKeyed(1, 0, enqueue(3)), goldenKeyed(2, 0, lease),
 			goldenKeyed(3, 0, &fsm.PurgeQueue{Name: []byte("none")}),

@@ -193,11 +193,22 @@ func (m *Model) nack(op *fsm.Nack) fsm.Outcome {
 	if h.dead || x.end != leaseLive {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
+	if m.staleMapping(h.queue, op.Mapping) {
+		return refuse(fsm.FailedPrecondition, fsm.FieldMapping)
+	}
 	h.queue.stats.Nacked++
 	m.leaseEnded(x, false)
 	x.end = leaseNacked
 	x.answer = fsm.Outcome{Dead: true}
-	if died := m.fail(h.queue, x, op.Error, op.DelayMillis, op.Permanent); !died {
+	why := fsm.ReasonNone
+	if op.Permanent {
+		why = fsm.ReasonPermanent
+	}
+	if op.Mapping != 0 {
+		why = fsm.ReasonMapping
+		m.sometimes("mapping: a message dies of it")
+	}
+	if died := m.fail(h.queue, x, op.Error, op.DelayMillis, why); !died {
 		x.answer = fsm.Outcome{Millis: x.due}
 	}
 	return x.answer
@@ -228,11 +239,11 @@ func (m *Model) expire(q *queue, x *message) {
 	q.stats.Expired++
 	m.leaseEnded(x, true)
 	x.end = leaseExpired
-	m.fail(q, x, []byte("lease expired"), -1, false)
+	m.fail(q, x, []byte("lease expired"), -1, fsm.ReasonNone)
 }
 
 // fail is the end of an attempt that counts: the message waits or dies.
-func (m *Model) fail(q *queue, x *message, text []byte, delay int64, permanent bool) (died bool) {
+func (m *Model) fail(q *queue, x *message, text []byte, delay int64, why fsm.DeadReason) (died bool) {
 	x.free = 0
 	m.note(x, text)
 	p := policy(q, x)
@@ -240,8 +251,8 @@ func (m *Model) fail(q *queue, x *message, text []byte, delay int64, permanent b
 	case x.expiresAt != 0 && x.expiresAt <= m.t:
 		m.die(q, x, fsm.ReasonExpired)
 		return true
-	case permanent:
-		m.die(q, x, fsm.ReasonPermanent)
+	case why != fsm.ReasonNone:
+		m.die(q, x, why)
 		return true
 	case x.attempts >= maxAttempts(p):
 		m.die(q, x, fsm.ReasonMaxAttempts)

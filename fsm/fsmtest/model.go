@@ -79,6 +79,7 @@ type queue struct {
 	name     string
 	number   uint64 // never given twice
 	options  fsm.QueueOptions
+	mapping  uint64     // generation of its mapping: the entry that set it; 0: it has none
 	tat      int64      // ns of log time at which the next delivery is due in theory
 	messages []*message // live ones, in order of enqueue
 	dead     []*message // dead letters, in order of death

@@ -217,6 +217,7 @@ func (g *Generator) lease() *fsm.Lease {
 
 func (g *Generator) ack() *fsm.Ack {
 	o := &fsm.Ack{Token: g.token(), ThenAutoCreate: !g.chance(30)}
+	o.Mapping = g.generation(o.Token)
 	if g.chance(60) {
 		o.HasResult, o.Result = true, g.result()
 	}
@@ -233,6 +234,9 @@ func (g *Generator) ack() *fsm.Ack {
 
 func (g *Generator) nack() *fsm.Nack {
 	o := &fsm.Nack{Token: g.token(), DelayMillis: -1, Permanent: g.chance(12), Error: []byte(pick(g, "", "boom", "exit status 1"))}
+	if g.chance(40) {
+		o.Mapping = g.generation(o.Token)
+	}
 	if g.chance(10) {
 		o.Error = []byte(strings.Repeat("a", g.rng.IntN(5)) + strings.Repeat(pick(g, "x", "é", "語", "🙂"), pick(g, 63, 64, 128, 256, 1024, 2048, 5000)))
 	}

@@ -47,7 +47,7 @@ func (g *Generator) setOptions(name string) fsm.QueueOptions {
 // changeOption draws one option anew.
 func (g *Generator) changeOption(o *fsm.QueueOptions) {
 	from := g.options()
-	switch g.rng.IntN(19) {
+	switch g.rng.IntN(20) {
 	case 0:
 		o.LeaseMillis, o.Retry = from.LeaseMillis, from.Retry
 	case 1:
@@ -88,6 +88,8 @@ func (g *Generator) changeOption(o *fsm.QueueOptions) {
 		o.DeadLetterQueue = from.DeadLetterQueue
 	case 18:
 		g.pushed(o)
+	case 19:
+		g.mapped(o)
 	}
 }
 
@@ -129,6 +131,9 @@ func (g *Generator) shape(o *fsm.QueueOptions) {
 	if g.chance(10) {
 		g.pushed(o)
 	}
+	if g.chance(15) {
+		g.mapped(o)
+	}
 	if g.letters && g.chance(60) {
 		o.DeadLetterQueue = pick(g, "dlq", "dlq", pick(g, g.queues...), "missing")
 	}
@@ -140,7 +145,7 @@ func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
 		g.spoilKeys(o)
 		return
 	}
-	switch g.rng.IntN(21) {
+	switch g.rng.IntN(22) {
 	case 0:
 		o.LeaseMillis = pick(g, minLease-1, maxLease+1, -1)
 	case 1:
@@ -179,11 +184,16 @@ func (g *Generator) spoilOptions(o *fsm.QueueOptions) {
 		o.DedupMaxKeys = pick[int64](g, -1, 10_000_001)
 	case 20:
 		g.spoilPush(o)
+	case 21:
+		g.spoilMapping(o)
 	}
 }
 
 // fault leaves options with one fault at most and not often, so that most of them are taken.
 func (g *Generator) fault(name string, o *fsm.QueueOptions) {
+	if o.MapTo.Queue == name && g.chance(90) {
+		o.MapTo = fsm.MapTo{}
+	}
 	switch {
 	case o.DeadLetterQueue == name && g.chance(80):
 		o.DeadLetterQueue = ""

@@ -43,6 +43,9 @@ func (g *Generator) mend(o *fsm.QueueOptions) {
 	if o.FairBy == fsm.FairByNone {
 		o.FairWeights = nil
 	}
+	if o.PushURL != "" || o.Delivery != fsm.DeliverAtLeastOnce {
+		o.MapTo = fsm.MapTo{}
+	}
 }
 
 // spoilKeys puts one option about keys beyond its range, or has it contradict another one.

@@ -65,6 +65,9 @@ func (p *Pair) compareQueue(name string, n uint32, total *fsm.Memory) error {
 	if !reflect.DeepEqual(s.QueueOptions(n), want.Options) {
 		fail("options: want %+v, got %+v", want.Options, s.QueueOptions(n))
 	}
+	if want, got := m.queue(name).mapping, s.MappingGeneration(n); want != got {
+		fail("generation of the mapping: want %d, got %d", want, got)
+	}
 	total.Messages += want.Ready + want.Scheduled + want.Retrying + want.Leased
 	total.Dead += want.Dead
 	total.Results += want.Results

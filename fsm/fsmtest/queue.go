@@ -75,7 +75,7 @@ func faultsOf(name string, o fsm.QueueOptions) (wrong []fsm.Field) {
 			!within(o.MaxResultsBytes, 1, 1<<40)},
 		{fsm.FieldDeadLetterQueue, o.DeadLetterQueue == name || o.DeadLetterQueue != "" && !validQueueName(o.DeadLetterQueue)},
 	}, limitFaults(o)...)
-	for _, f := range slices.Concat(all, modeFaults(o), keyFaults(o), pushFaults(o)) {
+	for _, f := range slices.Concat(all, modeFaults(o), keyFaults(o), pushFaults(o), mappingFaults(name, o)) {
 		if f.wrong {
 			wrong = append(wrong, f.field)
 		}
@@ -111,10 +111,13 @@ func (m *Model) createQueue(op *fsm.CreateQueue) fsm.Outcome {
 		}
 		return refuse(fsm.AlreadyExists, fsm.FieldOptions)
 	}
+	if out := m.mappingFits(name, o, fsm.QueueOptions{}); out.Code != fsm.OK {
+		return out
+	}
 	if len(m.queues) >= maxQueues {
 		return refuse(fsm.Overloaded, fsm.FieldQueues)
 	}
-	m.newQueue(name, o)
+	m.remap(m.newQueue(name, o), fsm.QueueOptions{})
 	return fsm.Outcome{}
 }
 
@@ -145,6 +148,9 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 	if o.Delivery != q.options.Delivery && len(q.messages) > 0 {
 		return refuse(fsm.FailedPrecondition, fsm.FieldDelivery)
 	}
+	if out := m.mappingFits(q.name, o, q.options); out.Code != fsm.OK {
+		return out
+	}
 	m.seeOptions(q, &o)
 	q.tat = newBucket(o.RateMilli, o.Burst).cut(q.tat, m.t)
 	for _, x := range q.dead {
@@ -154,6 +160,7 @@ func (m *Model) setQueue(op *fsm.SetQueue) fsm.Outcome {
 	o.FairWeights = append([]fsm.FairWeight(nil), o.FairWeights...)
 	was := q.options
 	q.options = o
+	m.remap(q, was)
 	m.changeKeys(q, &was)
 	return fsm.Outcome{}
 }

@@ -39,7 +39,7 @@ func shiftIDs(by uint64) func(v reflect.Value, field string) {
 			if id, err := fsm.ParseID(string(v.Bytes())); err == nil && !id.IsZero() {
 				v.SetBytes(fsm.AppendID(nil, later(id)))
 			}
-		case field == "Index" && v.Kind() == reflect.Uint64:
+		case field == "Index" && v.Kind() == reflect.Uint64, field == "Mapping" && v.Uint() != 0: // a generation is an index
 			v.SetUint(v.Uint() + by)
 		}
 	}

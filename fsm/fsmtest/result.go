@@ -78,6 +78,9 @@ func (m *Model) finish(op *fsm.Ack) fsm.Outcome {
 	if x.end == leaseNacked || x.end == leaseVoid {
 		return refuse(fsm.LeaseLost, fsm.FieldToken)
 	}
+	if m.staleMapping(h.queue, op.Mapping) {
+		return refuse(fsm.FailedPrecondition, fsm.FieldMapping)
+	}
 	if f := checkResult(op.Result); op.HasResult && f != fsm.FieldNone {
 		return refuse(fsm.InvalidArgument, f)
 	}
@@ -90,6 +93,9 @@ func (m *Model) finish(op *fsm.Ack) fsm.Outcome {
 	}
 	if x.end == leaseLive {
 		m.leaseEnded(x, false)
+	}
+	if op.Mapping != 0 {
+		m.sometimes("mapping: an ack of the one that there is")
 	}
 	h.queue.stats.Acked++
 	h.queue.stats.LeaseMillisSum += m.t - x.leasedAt
