@@ -48,20 +48,22 @@ func TestCallsAndAnswers(t *testing.T) {
 		Lease: time.Second, Retry: &RetryPolicy{Kind: "schedule", Steps: []time.Duration{time.Second, 1500 * time.Microsecond}}, MaxDead: 5,
 		DeadOverflow: "drop_oldest", Delivery: "at_most_once", DeadRetention: time.Hour, DedupWindow: time.Minute, DedupMaxKeys: 6, ResultTTL: 2 * time.Hour, MaxResultsBytes: 1 << 20, Ordering: "unordered", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, Overflow: "drop_oldest", MaxAge: time.Minute, Paused: true, Rate: 2.5, Burst: 4, MaxInFlightPerKey: 5, RatePerKey: 0.001, BurstPerKey: 6, FairBy: "key", FairWeights: map[string]int{"b": 2, "a": 1},
 		PushURL: "https://h", PushConcurrency: 7, PushTimeout: 2 * time.Second, PushSecrets: []string{"s"}, PushPermanent: []int64{410}, PushHeaders: []string{"a"},
+		Schema: "true", Map: "body",
 	}
 	wireOptions := wire.QueueOptions{
 		LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "schedule", Steps: []int64{1000, 2}}, MaxDead: 5, DeadOverflow: "drop_oldest",
 		DeadRetentionMillis: 3600_000, DedupWindowMillis: 60_000, DedupMaxKeys: 6, ResultTTLMillis: 7200_000, MaxResultsBytes: 1 << 20, Ordering: "unordered", MaxDepth: 1, MaxBytes: 2, MaxInFlight: 3, Overflow: "drop_oldest", Delivery: "at_most_once", MaxAgeMillis: 60_000, Paused: true, RateMilli: 2500, Burst: 4, MaxInFlightPerKey: 5, RatePerKeyMilli: 1, BurstPerKey: 6, FairBy: "key", FairWeights: []wire.FairWeight{{Key: wire.Bytes("a"), Weight: 1}, {Key: wire.Bytes("b"), Weight: 2}},
 		PushURL: "https://h", PushConcurrency: 7, PushTimeoutMillis: 2000, PushSecrets: []string{"s"}, PushPermanent: []int64{410}, PushHeaders: []string{"a"},
+		Schema: "true", Map: "body",
 	}
 	info := wire.QueueInfo{
-		Name: "q", Push: "pushing", Options: wire.QueueOptions{PushURL: "http://h", PushConcurrency: 3, PushTimeoutMillis: 1500, PushSecrets: []string{"s"}, PushPermanent: []int64{400}, PushHeaders: []string{"b"}, RateMilli: 1001, Burst: 2, MaxInFlightPerKey: 3, RatePerKeyMilli: 4000, BurstPerKey: 5, FairBy: "key", FairWeights: []wire.FairWeight{{Key: wire.Bytes("k"), Weight: 7}}, LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},
+		Name: "q", Push: "pushing", Mapping: "maps", Options: wire.QueueOptions{Schema: "true", Map: "body", MapTo: &wire.MapTo{Queue: "n", Expression: "e"}, PushURL: "http://h", PushConcurrency: 3, PushTimeoutMillis: 1500, PushSecrets: []string{"s"}, PushPermanent: []int64{400}, PushHeaders: []string{"b"}, RateMilli: 1001, Burst: 2, MaxInFlightPerKey: 3, RatePerKeyMilli: 4000, BurstPerKey: 5, FairBy: "key", FairWeights: []wire.FairWeight{{Key: wire.Bytes("k"), Weight: 7}}, LeaseMillis: 1000, Retry: &wire.RetryPolicy{Kind: "exponential", InitialMillis: 1000, MultiplierMilli: 2500, MaxMillis: 60000, MaxAttempts: 5, JitterMillis: 10}},
 		Pending: 1, Processing: 2, Scheduled: 3, Retrying: 4, Dead: 5, Bytes: 6, Results: 7, ResultBytes: 8, DedupKeys: 9, OldestAgeMillis: 10,
 		Totals: map[string]int64{"acked": 11}, AvgProcessingMillis: 12, Tombstones: 13, Parked: 14, KeyDebts: 15,
 		PerMinute: 16, Status: "held", Why: []wire.Holdup{{Reason: "paused", Text: "words"}, {Reason: "rate_limited", Text: "more", Until: aTime.UnixMilli()}}, Consumers: 17, Idle: 18,
 	}
 	wantInfo := QueueInfo{
-		Name: "q", Push: "pushing", Options: QueueOptions{PushURL: "http://h", PushConcurrency: 3, PushTimeout: 1500 * time.Millisecond, PushSecrets: []string{"s"}, PushPermanent: []int64{400}, PushHeaders: []string{"b"}, Rate: 1.001, Burst: 2, MaxInFlightPerKey: 3, RatePerKey: 4, BurstPerKey: 5, FairBy: "key", FairWeights: map[string]int{"k": 7}, Lease: time.Second, Retry: &RetryPolicy{Kind: "exponential", Initial: time.Second, Multiplier: 2.5, Max: time.Minute, MaxAttempts: 5, Jitter: 10 * time.Millisecond}},
+		Name: "q", Push: "pushing", Mapping: "maps", Options: QueueOptions{Schema: "true", Map: "body", MapTo: MapTo{Queue: "n", Expression: "e"}, PushURL: "http://h", PushConcurrency: 3, PushTimeout: 1500 * time.Millisecond, PushSecrets: []string{"s"}, PushPermanent: []int64{400}, PushHeaders: []string{"b"}, Rate: 1.001, Burst: 2, MaxInFlightPerKey: 3, RatePerKey: 4, BurstPerKey: 5, FairBy: "key", FairWeights: map[string]int{"k": 7}, Lease: time.Second, Retry: &RetryPolicy{Kind: "exponential", Initial: time.Second, Multiplier: 2.5, Max: time.Minute, MaxAttempts: 5, Jitter: 10 * time.Millisecond}},
 		Pending: 1, Processing: 2, Scheduled: 3, Retrying: 4, Dead: 5, Bytes: 6, Results: 7, ResultBytes: 8, DedupKeys: 9,
 		OldestAge: 10 * time.Millisecond, Totals: map[string]int64{"acked": 11}, AvgProcessing: 12 * time.Millisecond, Tombstones: 13, Parked: 14, KeyDebts: 15,
 		PerMinute: 16, Status: "held", Why: []Holdup{{Reason: "paused", Text: "words"}, {Reason: "rate_limited", Text: "more", Until: aTime}}, Consumers: 17, Idle: 18,

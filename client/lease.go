@@ -160,6 +160,9 @@ type Then struct {
 type AckOptions struct {
 	Result *Result // Output and ContentType; nil: done without a result
 	Then   []Then  // enqueued with the ack or not at all
+	// Mapping is for who evaluates the queue's MapTo: the generation of the mapping that Then comes of. Where the queue has another one by now
+	// the ack is refused (ErrFailedPrecondition, Field "mapping") and the lease stays. 0: Then comes of none.
+	Mapping uint64
 }
 
 // Acked answers an ack or a pushed result.
@@ -171,7 +174,7 @@ type Acked struct {
 }
 
 func (o *AckOptions) fill(a *wire.Ack, token string) (size int, err error) {
-	a.Token, a.Result, a.Then = token, o.Result.wire(), nil
+	a.Token, a.Result, a.Then, a.Mapping = token, o.Result.wire(), nil, o.Mapping
 	size = 128
 	if o.Result != nil {
 		size += len(o.Result.Output) + len(o.Result.ContentType) + 16
@@ -276,6 +279,7 @@ type NackOptions struct {
 	Error     string         // kept with the message; its first 4 KiB
 	Delay     *time.Duration // until the next attempt; nil: by the retry policy
 	Permanent bool           // dead at once
+	Mapping   uint64         // as in AckOptions, where it cannot be evaluated: dead at once, reason mapping
 }
 
 // Nacked answers a nack.
@@ -298,7 +302,7 @@ func (c *Client) Nack(ctx context.Context, token string, o NackOptions) (Nacked,
 }
 
 func (c *Client) nackCall(token string, o NackOptions) (*call, *Nacked, error) {
-	body := &wire.Nack{Token: token, Error: wire.CutText(o.Error, wire.MaxErrorBytes), Permanent: o.Permanent}
+	body := &wire.Nack{Token: token, Error: wire.CutText(o.Error, wire.MaxErrorBytes), Permanent: o.Permanent, Mapping: o.Mapping}
 	if o.Delay != nil {
 		ms := millis(*o.Delay)
 		body.DelayMillis = &ms

@@ -66,6 +66,31 @@ type QueueOptions struct {
 	PushSecrets     []string
 	PushPermanent   []int64
 	PushHeaders     []string
+
+	// Schema is a JSON Schema that the bodies of messages have to fit, at most 64 KiB ("": anything is taken). Map is an expression that makes
+	// the body of a push of a message, at most 4 KiB ("": it is sent as it is). MapTo has the node that leads make messages for another queue
+	// of each message, and ack it (zero: it does not): not in a queue that is pushed or delivers at most once, nor so that what is mapped
+	// comes back.
+	Schema string
+	Map    string
+	MapTo  MapTo
+}
+
+// MapTo says where messages are mapped to, and by what expression, of at most 4 KiB. Zero: nowhere.
+type MapTo struct{ Queue, Expression string }
+
+func (m MapTo) wire() *wire.MapTo {
+	if m == (MapTo{}) {
+		return nil
+	}
+	return &wire.MapTo{Queue: m.Queue, Expression: m.Expression}
+}
+
+func mapToOf(w *wire.MapTo) MapTo {
+	if w == nil {
+		return MapTo{}
+	}
+	return MapTo{Queue: w.Queue, Expression: w.Expression}
 }
 
 func (o *QueueOptions) wire() wire.QueueOptions {
@@ -80,6 +105,7 @@ func (o *QueueOptions) wire() wire.QueueOptions {
 		FairBy: o.FairBy, FairWeights: wireWeights(o.FairWeights),
 		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeoutMillis: millis(o.PushTimeout), PushSecrets: o.PushSecrets,
 		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
+		Schema: o.Schema, Map: o.Map, MapTo: o.MapTo.wire(),
 	}
 }
 
@@ -144,6 +170,7 @@ type QueueInfo struct {
 	AvgProcessing time.Duration
 	Totals        map[string]int64 // since the queue was made: enqueued, acked, nacked, …
 	Push          string           // of a queue with PushURL: how its push stands, and why it rests if it does
+	Mapping       string           // of a queue with MapTo: how its mapping stands, and why it waits if it does
 
 	PerMinute int64    // messages accepted in the last minute, as far as the leader has run so long
 	Status    string   // "moving", "held", "waiting", "working" or "empty"
@@ -182,8 +209,10 @@ func queueOf(w *wire.QueueInfo) QueueInfo {
 			Overflow: o.Overflow, Delivery: o.Delivery,
 			PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeout: time.Duration(o.PushTimeoutMillis) * time.Millisecond,
 			PushSecrets: o.PushSecrets, PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
+			Schema: o.Schema, Map: o.Map, MapTo: mapToOf(o.MapTo),
 		},
 		Push:    w.Push,
+		Mapping: w.Mapping,
 		Pending: w.Pending, Blocked: w.Blocked, Parked: w.Parked, KeyDebts: w.KeyDebts, Processing: w.Processing, Scheduled: w.Scheduled, Retrying: w.Retrying, Dead: w.Dead,
 		Bytes: w.Bytes, Results: w.Results, ResultBytes: w.ResultBytes, DedupKeys: w.DedupKeys, Tombstones: w.Tombstones, Moved: w.Moved,
 		OldestAge:     time.Duration(w.OldestAgeMillis) * time.Millisecond,

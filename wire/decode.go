@@ -274,6 +274,16 @@ func (d *dec) optInt(bits uint) int64 {
 	return v
 }
 
+// optUint reads the value of an optional key, which is not 0.
+func (d *dec) optUint() uint64 {
+	at := d.i
+	v := d.uint(anyU64)
+	if v == 0 {
+		d.omitted(at)
+	}
+	return v
+}
+
 // optBool reads the value of an optional boolean key, which can only be true.
 func (d *dec) optBool() bool {
 	if d.i < len(d.b) {

@@ -433,7 +433,7 @@ func (d *dec) tokens(old []string) []string {
 func (d *dec) ack(v *Ack) {
 	then := v.Then
 	*v = Ack{}
-	n := d.open(3)
+	n := d.open(4)
 	if d.req(&n, 1) {
 		v.Token = d.id()
 	}
@@ -453,6 +453,9 @@ func (d *dec) ack(v *Ack) {
 			}
 			d.close(m)
 		}
+	}
+	if d.opt(&n, 4) {
+		v.Mapping = d.optUint()
 	}
 	d.close(n)
 }
@@ -474,7 +477,7 @@ func (d *dec) acked(v *Acked) {
 
 func (d *dec) nack(v *Nack) {
 	*v = Nack{}
-	n := d.open(4)
+	n := d.open(5)
 	if d.req(&n, 1) {
 		v.Token = d.id()
 	}
@@ -487,6 +490,9 @@ func (d *dec) nack(v *Nack) {
 	}
 	if d.opt(&n, 4) {
 		v.Permanent = d.optBool()
+	}
+	if d.opt(&n, 5) {
+		v.Mapping = d.optUint()
 	}
 	d.close(n)
 }

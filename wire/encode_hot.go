@@ -53,6 +53,15 @@ func optBytes(b []byte, p int, k byte, s []byte) []byte {
 	return appendBytes(append(b, k), s)
 }
 
+// optUint adds a key whose value is not 0.
+func optUint(b []byte, p int, k byte, v uint64) []byte {
+	if v == 0 {
+		return b
+	}
+	b[p]++
+	return appendHead(append(b, k), majorUint, v)
+}
+
 func optInt(b []byte, p int, k byte, v int64) []byte {
 	if v == 0 {
 		return b
@@ -260,7 +269,7 @@ func appendAck(b []byte, v *Ack) []byte {
 			b = appendMessage(append(b, 2), &v.Then[i].Message)
 		}
 	}
-	return b
+	return optUint(b, p, 4, v.Mapping)
 }
 
 func appendAcked(b []byte, v *Acked) []byte {
@@ -282,7 +291,7 @@ func appendNack(b []byte, v *Nack) []byte {
 		b[p]++
 		b = appendInt(append(b, 3), *v.DelayMillis)
 	}
-	return optTrue(b, p, 4, v.Permanent)
+	return optUint(optTrue(b, p, 4, v.Permanent), p, 5, v.Mapping)
 }
 
 // appendHot appends the body if its type has an encoder here.

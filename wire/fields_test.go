@@ -55,11 +55,11 @@ func bad(v reflect.Value) (out []reflect.Value) {
 	set := func(x any) { out = append(out, reflect.ValueOf(x).Convert(v.Type())) }
 	switch v.Kind() {
 	case reflect.String:
-		set(strings.Repeat("x", 20_000))
+		set(strings.Repeat("x", 70_000))
 		set("\xff")
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			set([]byte(strings.Repeat("x", 20_000)))
+			set([]byte(strings.Repeat("x", 70_000)))
 		}
 	case reflect.Int64:
 		set(int64(math.MinInt64))

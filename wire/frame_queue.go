@@ -38,6 +38,16 @@ type QueueOptions struct {
 	PushSecrets       []string `cbor:"44,keyasint,omitempty"` // ≤ 4 names of secrets that the nodes' configurations hold; each signs
 	PushPermanent     []int64  `cbor:"45,keyasint,omitempty"` // ≤ 32 statuses, 400–499 but 429, after which a message is dead at once; none: 400, 404, 410, 413, 422
 	PushHeaders       []string `cbor:"46,keyasint,omitempty"` // ≤ 16 names of headers that messages bring along
+
+	Schema string `cbor:"47,keyasint,omitempty"` // JSON Schema, ≤ 64 KiB, that bodies have to fit; absent: anything is taken
+	Map    string `cbor:"48,keyasint,omitempty"` // expression, ≤ 4 KiB, that makes the body of a push; absent: it is sent as it is
+	MapTo  *MapTo `cbor:"49,keyasint,omitempty"` // messages are made for another queue of each, by the node that leads, which acks it; absent: they are not. Not in a queue that is pushed or delivers at most once
+}
+
+// MapTo says where messages are mapped to, and how.
+type MapTo struct {
+	Queue      string `cbor:"1,keyasint"` // not one from which they would come back
+	Expression string `cbor:"2,keyasint"` // ≤ 4 KiB
 }
 
 // FairWeight is a message key and how many messages its turn is in a queue with fair_by, 1 for those not named: an array of two, bytes (1–256) and int64 (1–100).
@@ -113,6 +123,8 @@ type QueueInfo struct {
 	Moved    int64 `cbor:"40,keyasint,omitempty"` // of the live messages: dead letters of other queues that were moved here
 
 	Push string `cbor:"41,keyasint,omitempty"` // of a queue with push_url: how its push stands, and why it rests if it does; for people
+
+	Mapping string `cbor:"42,keyasint,omitempty"` // of a queue with map_to: how its mapping stands, and why it waits if it does; for people
 
 	PerMinute     int64    `cbor:"50,keyasint,omitempty"` // messages accepted in the last minute, as far as the node that answers has run so long
 	Status        string   `cbor:"51,keyasint,omitempty"` // moving, held, waiting, working or empty

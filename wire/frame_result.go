@@ -20,6 +20,8 @@ type Ack struct {
 	Token  string  `cbor:"1,keyasint"`
 	Result *Result `cbor:"2,keyasint,omitempty"` // Output and ContentType only
 	Then   []Then  `cbor:"3,keyasint,omitempty"` // ≤ 1000, within a batch's bytes; all of them or the ack is refused
+
+	Mapping uint64 `cbor:"4,keyasint,omitempty"` // of who has evaluated the queue's map_to: its generation; failed_precondition, field mapping, where that has been changed
 }
 
 // Then is a message enqueued in the same log entry as the ack.
@@ -41,6 +43,7 @@ type Nack struct {
 	Error       string `cbor:"2,keyasint,omitempty"` // the first 4096 bytes are kept
 	DelayMillis *int64 `cbor:"3,keyasint,omitempty"` // 0 to 366 days; absent: by the retry policy
 	Permanent   bool   `cbor:"4,keyasint,omitempty"` // dead at once, whatever attempts are left
+	Mapping     uint64 `cbor:"5,keyasint,omitempty"` // as in Ack, where it could not be evaluated: dead at once, reason mapping
 }
 
 // Nacked answers Nack.

@@ -202,6 +202,12 @@ func examples() []example {
 			PushTimeoutMillis: 2500, PushSecrets: []string{"new", "old"}, PushPermanent: []int64{400, 410}, PushHeaders: []string{"traceparent"}}, Request: Request{Number: 23, Low: 23}}},
 		{"queue_is, push", TypeQueueIs, 46, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{PushURL: "http://example.org"}, Totals: map[string]int64{},
 			Push: "pushing"}, At: at}},
+		{"queue_set, mapping", TypeQueueSet, 47, &QueueWrite{Queue: "orders", Options: QueueOptions{Schema: `{"type":"object"}`, Map: "body.order",
+			MapTo: &MapTo{Queue: "bills", Expression: "{id: body.id}"}}, Request: Request{Number: 16, Low: 16}, Only: []string{"schema", "map", "map_to"}}},
+		{"queue_is, mapping", TypeQueueIs, 47, &QueueIs{Queue: QueueInfo{Name: "orders", Options: QueueOptions{MapTo: &MapTo{Queue: "bills", Expression: "body"}},
+			Totals: map[string]int64{}, Mapping: "mapping"}, At: at}},
+		{"ack, mapping", TypeAck, 48, &Ack{Token: exampleToken, Then: []Then{{Queue: "bills", Message: Message{Body: Bytes("{}")}}}, Mapping: 70000}},
+		{"nack, mapping", TypeNack, 49, &Nack{Token: exampleToken, Error: "map_to: 1:6: no such field", Mapping: 70000}},
 	}
 }
 

@@ -124,7 +124,7 @@ func (o *QueueOptions) each() *Fault {
 	default:
 		return Invalid("ordering", "%.40q; %s, %s or %s expected", o.Ordering, OrderUnordered, OrderFIFO, OrderPerKey)
 	}
-	if f := first(o.validateKeys(), o.validatePush()); f != nil {
+	if f := first(o.validateKeys(), o.validatePush(), o.validateMapping()); f != nil {
 		return f
 	}
 	if o.Retry != nil {
@@ -189,7 +189,7 @@ func (o *QueueOptions) contradiction() *Fault {
 		return Invalid("fair_weights", "%d of them with ordering per_key, in which one message of a key is out at a time; unordered would be right, or none",
 			len(o.FairWeights))
 	}
-	return nil
+	return o.contradictMapping()
 }
 
 // thousandths writes a number that is kept in thousandths.
@@ -214,6 +214,9 @@ const (
 func (q *QueueWrite) Validate() *Fault {
 	if q.Options.DeadLetterQueue != "" && q.Options.DeadLetterQueue == q.Queue {
 		return Invalid("dead_letter_queue", "%q names itself: another queue, or none, would be right", q.Queue)
+	}
+	if to := q.Options.MapTo; to != nil && to.Queue == q.Queue {
+		return Invalid("map_to", "%q names itself: another queue, or none, would be right", q.Queue)
 	}
 	if len(q.Only) > maxOptionNames {
 		return Invalid("only", "%d options are named; at most %d are allowed", len(q.Only), maxOptionNames)
