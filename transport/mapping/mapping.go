@@ -1,0 +1,159 @@
+package mapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/vm"
+)
+
+// Bounds.
+const (
+	MaxBytes    = 4 << 10 // of an expression
+	MaxMessages = 100     // that one message becomes
+
+	maxNodes   = 1000
+	maxSteps   = 500_000
+	stepBytes  = 64
+	maxMade    = 32 << 20
+	maxValues  = 500_000
+	maxNesting = 200
+	maxTurns   = 4
+	maxTime    = 5 * time.Second
+	maxText    = 400 // bytes of an error
+)
+
+var turns = make(chan struct{}, maxTurns)
+
+// Kind is what an expression is to make.
+type Kind uint8
+
+// The two kinds.
+const (
+	Body     Kind = iota // the body of one message
+	Messages             // messages
+)
+
+// Error is an error of an expression.
+type Error struct {
+	Line, Column int // of the expression, from 1; 0: of all of it
+	Text         string
+}
+
+func (e *Error) Error() string {
+	if e.Line == 0 {
+		return e.Text
+	}
+	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Text)
+}
+
+// ErrLate says that the evaluation has had no result in time, or that its context has ended. The expression may be fine.
+var ErrLate = errors.New("mapping: not evaluated in time")
+
+// Program is an expression ready for use, by several goroutines.
+type Program struct {
+	kind    Kind
+	program *vm.Program
+}
+
+// Compile reads an expression. The error is an *Error.
+func Compile(text string, kind Kind) (*Program, error) {
+	switch {
+	case len(text) > MaxBytes:
+		return nil, &Error{Text: fmt.Sprintf("%d bytes; at most %d are allowed", len(text), MaxBytes)}
+	case !utf8.ValidString(text):
+		return nil, &Error{Text: "it is not UTF-8; text would be right"}
+	}
+	g := &guard{}
+	program, err := compile(text, kind, expr.Patch(g))
+	if g.err != nil { // what follows from it says less
+		return nil, g.place(text)
+	}
+	if err == nil { // and as it was written: with a visitor the library checks names and types once less
+		_, err = compile(text, kind)
+	}
+	if err != nil {
+		return nil, errorOf(err)
+	}
+	return &Program{kind, program}, nil
+}
+
+func compile(text string, kind Kind, more ...expr.Option) (p *vm.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil { // of the library
+			p, err = nil, fmt.Errorf("it cannot be read: %v", r)
+		}
+	}()
+	return expr.Compile(text, append(more, expr.Env(sample(kind)), expr.Optimize(false), expr.MaxNodes(maxNodes), expr.AsAny())...)
+}
+
+// errorOf is an error of the library with its place.
+func errorOf(err error) *Error {
+	var own *Error
+	if errors.As(err, &own) {
+		return own
+	}
+	var at *file.Error
+	if errors.As(err, &at) && at.Line > 0 {
+		return &Error{Line: at.Line, Column: at.Column + 1, Text: cut(at.Message, maxText)}
+	}
+	return &Error{Text: cut(err.Error(), maxText)}
+}
+
+// run evaluates the expression over a message, and has use make of its value what is wanted, within the same budget.
+func (p *Program) run(ctx context.Context, in *Input, use func(r *run, v any) error) error {
+	select {
+	case turns <- struct{}{}:
+		defer func() { <-turns }()
+	case <-ctx.Done():
+		return ErrLate
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	r := &run{ctx: ctx, in: in, steps: maxSteps, made: maxMade}
+	env, err := r.env(p.kind)
+	if err != nil {
+		return errorOf(err)
+	}
+	machine := vm.VM{MemoryBudget: maxValues}
+	v, err := machine.Run(p.program, env)
+	if err == nil && v != nil {
+		err = use(r, v)
+	}
+	switch {
+	case r.late:
+		return ErrLate
+	case err != nil:
+		return errorOf(err)
+	}
+	return nil
+}
+
+// cut shortens text to at most n bytes, on a rune.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+// Outcome names how an evaluation ended, for metrics: mapped, nothing, failed or late.
+func Outcome(something bool, err error) string {
+	switch {
+	case errors.Is(err, ErrLate):
+		return "late"
+	case err != nil:
+		return "failed"
+	case !something:
+		return "nothing"
+	}
+	return "mapped"
+}

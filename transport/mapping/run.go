@@ -1,0 +1,348 @@
+package mapping
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+
+	"github.com/expr-lang/expr/types"
+)
+
+// run is one evaluation: its message and what is left of its budget.
+type run struct {
+	ctx   context.Context // of this evaluation alone
+	in    *Input
+	steps int
+	made  int // bytes of text that may still be made
+	calls int
+	late  bool
+
+	patterns map[string]*pattern // read so far, at most maxPatterns
+}
+
+var (
+	errSteps = fmt.Errorf("more than %d steps", maxSteps)
+	errMade  = fmt.Errorf("it makes more than %d bytes of text", maxMade)
+	errLate  = errors.New("not in time")
+)
+
+// pay takes steps for a call that reads so many bytes.
+func (r *run) pay(bytes int) error { return r.paySteps(1 + bytes/stepBytes) }
+
+func (r *run) paySteps(n int) error {
+	r.steps -= n
+	if r.calls++; r.calls%256 == 0 && r.ctx.Err() != nil {
+		r.late = true
+		return errLate
+	}
+	if r.steps < 0 {
+		return errSteps
+	}
+	return nil
+}
+
+// room takes room for so many bytes of text.
+func (r *run) room(bytes int) error {
+	if r.made -= bytes; r.made < 0 || bytes < 0 {
+		return errMade
+	}
+	return r.pay(bytes)
+}
+
+// sample is what an expression is checked against: the types of what it will see.
+func sample(kind Kind) types.Map {
+	r := &run{ctx: context.Background(), in: &Input{}}
+	m := types.Map{}
+	for name, v := range r.names(kind, nil) {
+		m[name] = types.TypeOf(v)
+	}
+	said := types.Map{}
+	for name, v := range r.in.facts() {
+		said[name] = types.TypeOf(v)
+	}
+	m["body"], m["message"] = types.Any, said
+	return m
+}
+
+// env is what the expression sees of the message.
+func (r *run) env(kind Kind) (map[string]any, error) {
+	v, err := r.in.parse()
+	if err != nil {
+		return nil, err
+	}
+	return r.names(kind, v), nil
+}
+
+func (r *run) names(kind Kind, body any) map[string]any {
+	env := map[string]any{
+		"body": body, "headers": r.in.headers(), "message": r.in.facts(),
+		"__turn": r.turn, "__add": r.add, "__equal": r.equal, "__differ": r.differ, "__in": r.within, "__matches": r.matches,
+		"__contains": r.about(strings.Contains), "__starts": r.about(strings.HasPrefix), "__ends": r.about(strings.HasSuffix),
+	}
+	r.functions(env)
+	if kind == Messages {
+		env["send"] = r.send
+	}
+	return env
+}
+
+// turn is the end of a turn of a loop.
+func (r *run) turn(v any) (any, error) { return v, r.pay(0) }
+
+// add is +: of numbers their sum, of texts both in a row.
+func (r *run) add(a, b any) (any, error) {
+	switch x := a.(type) {
+	case string:
+		if y, ok := b.(string); ok {
+			if err := r.room(len(x) + len(y)); err != nil {
+				return nil, err
+			}
+			return x + y, nil
+		}
+	case int:
+		switch y := b.(type) {
+		case int:
+			return x + y, r.pay(0)
+		case float64:
+			return float64(x) + y, r.pay(0)
+		}
+	case float64:
+		switch y := b.(type) {
+		case int:
+			return x + float64(y), r.pay(0)
+		case float64:
+			return x + y, r.pay(0)
+		}
+	}
+	return nil, fmt.Errorf("%s + %s; two numbers or two texts would be right", name(a), name(b))
+}
+
+func (r *run) equal(a, b any) (bool, error) { return r.same(a, b, 0) }
+
+func (r *run) differ(a, b any) (bool, error) {
+	same, err := r.same(a, b, 0)
+	return !same, err
+}
+
+// same compares values as JSON: numbers by what they are, lists and objects by what is in them.
+func (r *run) same(a, b any, depth int) (bool, error) {
+	if depth > maxNesting {
+		return false, fmt.Errorf("values nest deeper than %d", maxNesting)
+	}
+	if err := r.pay(0); err != nil {
+		return false, err
+	}
+	switch x := a.(type) {
+	case nil:
+		return b == nil, nil
+	case bool:
+		y, ok := b.(bool)
+		return ok && x == y, nil
+	case string:
+		y, ok := b.(string)
+		if !ok || len(x) != len(y) {
+			return false, nil
+		}
+		return x == y, r.pay(len(x))
+	case int:
+		switch y := b.(type) {
+		case int:
+			return x == y, nil
+		case float64:
+			return float64(x) == y, nil
+		}
+		return false, nil
+	case float64:
+		switch y := b.(type) {
+		case int:
+			return x == float64(y), nil
+		case float64:
+			return x == y, nil
+		}
+		return false, nil
+	}
+	if x, ok := listOf(a); ok {
+		y, ok := listOf(b)
+		if !ok || len(x) != len(y) {
+			return false, r.pay(4 * (len(x) + len(y)))
+		}
+		for i := range x {
+			if same, err := r.same(x[i], y[i], depth+1); !same || err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	}
+	x, ok := objectOf(a)
+	y, ok2 := objectOf(b)
+	if !ok || !ok2 || len(x) != len(y) {
+		return false, nil
+	}
+	for k, v := range x {
+		w, there := y[k]
+		if !there {
+			return false, nil
+		}
+		if same, err := r.same(v, w, depth+1); !same || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// within is in: an element of a list, or a name of an object.
+func (r *run) within(a, b any) (bool, error) {
+	if b == nil {
+		return false, r.pay(0)
+	}
+	if list, ok := listOf(b); ok {
+		if err := r.pay(4 * len(list)); err != nil {
+			return false, err
+		}
+		for _, x := range list {
+			if same, err := r.same(a, x, 0); same || err != nil {
+				return same, err
+			}
+		}
+		return false, nil
+	}
+	if o, ok := objectOf(b); ok {
+		if k, ok := a.(string); ok {
+			_, there := o[k]
+			return there, r.pay(0)
+		}
+	}
+	return false, fmt.Errorf("%s in %s; a value in a list or a text in an object would be right", name(a), name(b))
+}
+
+// Bounds of regular expressions: instructions of one, patterns that an evaluation keeps ready, what reading one costs beside its instructions,
+// and how many instructions times bytes of text are one step.
+const (
+	maxPattern  = 500
+	maxPatterns = 16
+	readPattern = 100
+	matchStep   = 64
+)
+
+// pattern is a regular expression that has been read.
+type pattern struct {
+	*regexp.Regexp
+	size int // instructions
+}
+
+// matches is the operator of that name. Patterns are RE2.
+func (r *run) matches(a, b any) (bool, error) {
+	text, ok := a.(string)
+	written, ok2 := b.(string)
+	if !ok || !ok2 {
+		return false, fmt.Errorf("%s matches %s; two texts would be right", name(a), name(b))
+	}
+	p, err := r.pattern(written)
+	if err != nil {
+		return false, err
+	}
+	if err := r.paySteps(1 + len(text)*p.size/matchStep); err != nil {
+		return false, err
+	}
+	return p.MatchString(text), nil
+}
+
+// pattern reads a regular expression, or finds it read.
+func (r *run) pattern(written string) (*pattern, error) {
+	if p := r.patterns[written]; p != nil {
+		return p, r.pay(len(written))
+	}
+	if err := r.paySteps(readPattern + len(written)); err != nil { // it is much more than to read its bytes
+		return nil, err
+	}
+	parsed, err := syntax.Parse(written, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	prog, err := syntax.Compile(parsed.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	if len(prog.Inst) > maxPattern {
+		return nil, fmt.Errorf("the pattern has %d instructions; at most %d are allowed", len(prog.Inst), maxPattern)
+	}
+	if err := r.paySteps(len(prog.Inst)); err != nil {
+		return nil, err
+	}
+	re, err := regexp.Compile(written)
+	if err != nil {
+		return nil, err
+	}
+	p := &pattern{re, len(prog.Inst)}
+	if r.patterns == nil || len(r.patterns) >= maxPatterns {
+		r.patterns = map[string]*pattern{}
+	}
+	r.patterns[written] = p
+	return p, nil
+}
+
+// about is an operator on two texts.
+func (r *run) about(f func(a, b string) bool) func(a, b any) (bool, error) {
+	return func(a, b any) (bool, error) {
+		x, ok := a.(string)
+		y, ok2 := b.(string)
+		if !ok || !ok2 {
+			return false, fmt.Errorf("%s and %s; two texts would be right", name(a), name(b))
+		}
+		return f(x, y), r.pay(len(x) + len(y))
+	}
+}
+
+func listOf(v any) ([]any, bool) {
+	switch v := v.(type) {
+	case []any:
+		return v, true
+	case []int: // of a range
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = v[i]
+		}
+		return list, true
+	}
+	return nil, false
+}
+
+func objectOf(v any) (map[string]any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, true
+	case map[string]string:
+		o := make(map[string]any, len(v))
+		for k, x := range v {
+			o[k] = x
+		}
+		return o, true
+	}
+	return nil, false
+}
+
+// name is what a value is, in words.
+func name(v any) string {
+	switch v.(type) {
+	case nil:
+		return "nil"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a text"
+	case int, float64:
+		return "a number"
+	case made, *made:
+		return "a message"
+	}
+	if _, ok := listOf(v); ok {
+		return "a list"
+	}
+	if _, ok := objectOf(v); ok {
+		return "an object"
+	}
+	return fmt.Sprintf("a %T", v)
+}

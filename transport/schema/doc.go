@@ -1,0 +1,30 @@
+// Package schema judges the bodies of messages by JSON Schemas, at every door of a node alike.
+//
+// A schema is whole by itself: references within it are followed, others are refused, and nothing is loaded from files or addresses. It is
+// of draft 2020-12, or of what its $schema says, and of at most MaxBytes.
+//
+// What does not fit is an error that says where, as a JSON pointer into the body, and what would be right:
+//
+//	/items/2/price: got string, want number; /items/3: missing property 'price'
+//
+// # Bounds
+//
+// Whoever may set a queue's options must not be able to stop its door, so what a schema may cost is bounded by the body, and not by what
+// the schema makes of it (an allOf of two, nested thirty deep, is a billion looks at one number):
+//
+//   - each look of a schema at a value counts as many steps as the schema has branches, each match of a pattern as many as it may take, and
+//     a body of n bytes has stepsBase + n*stepsByte of them. Beyond, the body is refused: it is too much work;
+//   - patterns are RE2 (no look-around, linear time) of at most maxPattern instructions;
+//   - values nest at most maxNesting deep, and a number has at most maxNumber characters and maxExponent as its exponent: exact arithmetic on
+//     1e999999 takes seconds;
+//   - maxTurns bodies are parsed at once in the process, since a parsed one takes up to thirty times its bytes;
+//   - a Cache keeps at most as many schemas ready as it was made for.
+//
+// # Decisions
+//
+// 2026-11: steps are counted inside the library's own walk, by a format and a regular-expression engine of ours in every compiled part
+// (meter.go): it has no bound of its own, and cannot be stopped. Rejected: a time-out, by which a busy machine would refuse what an idle one
+// takes; a vocabulary of ours, which is not asked where a look has failed; refusing schemas that branch, of which most are harmless.
+//
+// 2026-11: formats are asserted as the drafts say: from 2019-09 on they are remarks.
+package schema

@@ -1,0 +1,220 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func mustCompile(t testing.TB, text string) *Schema {
+	t.Helper()
+	s, err := Compile(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const orders = `{
+	"type": "object", "required": ["id", "items"],
+	"properties": {
+		"id": {"type": "string", "pattern": "^o-[0-9]+$"},
+		"items": {"type": "array", "maxItems": 3, "items": {"$ref": "#/$defs/item"}}
+	},
+	"$defs": {"item": {"type": "object", "required": ["price"], "properties": {"price": {"type": "number", "minimum": 0}}}}
+}`
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, schema, body string
+		want               []string // of the error; none: it fits
+	}{
+		{"fits", orders, `{"id":"o-1","items":[{"price":1.5}]}`, nil},
+		{"no JSON", orders, `{"id":`, []string{"the body is no JSON"}},
+		{"nothing", orders, ``, []string{"the body is no JSON"}},
+		{"two values", orders, `{} {}`, []string{"the body is no JSON"}},
+		{"another type", orders, `[]`, []string{"/: ", "array", "object"}},
+		{"what is missing", orders, `{"id":"o-1"}`, []string{"/: ", "items"}},
+		{"deep down", orders, `{"id":"o-1","items":[{"price":1},{"price":"2"}]}`, []string{"/items/1/price: ", "string", "number"}},
+		{"a pattern", orders, `{"id":"x","items":[]}`, []string{"/id: "}},
+		{"several", orders, `{"id":7,"items":[{}]}`, []string{"/id: ", "/items/0: ", "; "}},
+		{"a name with a slash", `{"properties":{"a/b":{"type":"null"}}}`, `{"a/b":1}`, []string{"/a~1b: "}},
+		{"everything", `true`, `1`, nil},
+		{"nothing fits", `false`, `1`, []string{"/: "}},
+		{"draft 7", `{"$schema":"http://json-schema.org/draft-07/schema#","items":[{"type":"string"}]}`, `[1]`, []string{"/0: "}},
+		{"a number too long", `true`, `{"a":[` + strings.Repeat("1", maxNumber+1) + `]}`, []string{"/a/0: a number of 101 characters"}},
+		{"an exponent too large", `{"multipleOf":0.01}`, `1e401`, []string{"/: a number with exponent 401"}},
+		{"an exponent at its limit", `true`, `1e400`, nil},
+		{"nested too deep", `true`, strings.Repeat("[", maxNesting+2) + strings.Repeat("]", maxNesting+2), []string{"nest deeper than 200"}},
+		{"nested as deep as may be", `true`, strings.Repeat("[", maxNesting) + strings.Repeat("]", maxNesting), nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			err := mustCompile(t, c.schema).Check([]byte(c.body))
+			if (err == nil) != (c.want == nil) {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q in it", err, want)
+				}
+			}
+			if err != nil && len(err.Error()) > maxSaid+100 {
+				t.Errorf("%d bytes are said", len(err.Error()))
+			}
+			if (c.want != nil && strings.HasPrefix(c.want[0], "the body is no JSON")) != errors.Is(err, ErrNotJSON) {
+				t.Errorf("%v: ErrNotJSON or not", err)
+			}
+		})
+	}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, schema, want string }{
+		{"no JSON", `{`, "the schema is no JSON"},
+		{"no schema", `[]`, "cannot be used"},
+		{"a bad keyword", `{"type":"objekt"}`, "cannot be used"},
+		{"a file", `{"$ref":"file:///etc/passwd"}`, "outside the schema"},
+		{"an address", `{"$ref":"https://example.org/s.json"}`, "outside the schema"},
+		{"another language", `{"$schema":"https://example.org/meta"}`, "outside the schema"},
+		{"a reference to nothing", `{"$ref":"#/$defs/a"}`, "cannot be used"},
+		{"look-ahead", `{"pattern":"(?=a)"}`, "cannot be used"},
+		{"a large pattern", `{"pattern":"` + strings.Repeat("(a{500}b)", 3) + `"}`, "instructions"},
+		{"a number out of range", `{"const":1e999999999}`, "exponent"},
+		{"nested too deep", strings.Repeat(`{"not":`, maxNesting+1) + "true" + strings.Repeat("}", maxNesting+1), "nest deeper"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := Compile(c.schema); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+// branching is a schema that looks 2^n times at a value.
+func branching(n int, way, leaf string) string {
+	var b strings.Builder
+	b.WriteString(`{"$ref":"#/$defs/a0","$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"a%d":{"%s":[{"$ref":"#/$defs/a%d"},{"$ref":"#/$defs/a%d"}]},`, i, way, i+1, i+1)
+	}
+	fmt.Fprintf(&b, `"a%d":%s}}`, n, leaf)
+	return b.String()
+}
+
+// A schema that makes much of little is stopped, whatever way it goes, and its next body is judged as if nothing had been.
+func TestWorkIsBounded(t *testing.T) {
+	t.Parallel()
+	deep := `{"items":{"allOf":[{"$ref":"#"},{"$ref":"#"}]}}`
+	for _, c := range []struct{ name, schema, body string }{
+		{"all of two", branching(40, "allOf", `{"type":"number"}`), `1`},
+		{"any of two that fail", branching(40, "anyOf", `{"type":"string"}`), `1`},
+		{"none of two that fail", `{"not":` + strings.Replace(branching(40, "anyOf", `{"type":"string"}`), `{"$ref":"#/$defs/a0",`, `{"$ref":"#/not/$defs/a0",`, 1) + `}`, `1`},
+		{"one of two", branching(40, "oneOf", `{"type":"number"}`), `1`},
+		{"twice an item", deep, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
+		{"by an anchor", `{"$id":"quorate:schema","$dynamicAnchor":"n","items":{"allOf":[{"$dynamicRef":"#n"},{"$dynamicRef":"#n"}]}}`,
+			strings.Repeat("[", 60) + strings.Repeat("]", 60)},
+		{"a long text and a large pattern", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"(a?){300}$"},`, 200), ",") + `]}`, `"` + strings.Repeat("a", 20000) + `b"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, err := Compile(c.schema)
+			if err != nil {
+				t.Skipf("not even compiled: %v", err)
+			}
+			began := time.Now()
+			for range 2 * copies {
+				if err := s.Check([]byte(c.body)); err == nil || !strings.Contains(err.Error(), "too much work") {
+					t.Fatalf("%v, want too much work", err)
+				}
+			}
+			if took := time.Since(began); took > 30*time.Second {
+				t.Errorf("that took %s", took)
+			}
+			if err := s.Check([]byte(`{}`)); err != nil && strings.Contains(err.Error(), "too much work") && !strings.Contains(c.schema, "a40") {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// A large body is judged by a schema that does no more than it must.
+func TestLargeBody(t *testing.T) {
+	t.Parallel()
+	s := mustCompile(t, `{"type":"array","items":{"anyOf":[{"type":"integer"},{"type":"object","properties":{"a":{"type":"string"}}}]}}`)
+	body := "[" + strings.TrimSuffix(strings.Repeat(`1,{"a":"b"},`, 50_000), ",") + "]"
+	if err := s.Check([]byte(body)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// One schema serves many at once.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	s := mustCompile(t, orders)
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			for n := range 50 {
+				body, fits := `{"id":"o-1","items":[]}`, true
+				if (i+n)%2 == 0 {
+					body, fits = `{"id":"o-1"}`, false
+				}
+				if err := s.Check([]byte(body)); (err == nil) != fits {
+					t.Errorf("%s: %v", body, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A cache keeps what was asked for last, errors too, and no more than it may.
+func TestCache(t *testing.T) {
+	t.Parallel()
+	c := NewCache(2)
+	a, err := c.Get("true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get("{"); err == nil {
+		t.Fatal("what is no schema is one")
+	}
+	if again, _ := c.Get("true"); again != a {
+		t.Error("compiled again")
+	}
+	if _, err := c.Get("false"); err != nil { // pushes out "{"
+		t.Fatal(err)
+	}
+	if again, _ := c.Get("true"); again != a || len(c.all) != 2 {
+		t.Errorf("the one used last is gone, or %d are kept", len(c.all))
+	}
+}
+
+// FuzzSchema compiles what may be a schema and judges what may be a body: an answer, in time, without a panic.
+func FuzzSchema(f *testing.F) {
+	f.Add(orders, `{"id":"o-1","items":[{"price":1}]}`)
+	f.Add(branching(5, "allOf", `{"type":"number"}`), `1`)
+	f.Add(`{"pattern":"^a+$","format":"date"}`, `"aaa"`)
+	f.Add(`{"uniqueItems":true,"contains":{"const":1},"unevaluatedItems":false}`, `[1,2,3]`)
+	f.Add(`{"if":{"required":["a"]},"then":false,"else":{"$ref":"#"}}`, `{"b":1}`)
+	f.Fuzz(func(t *testing.T, schema, body string) {
+		if len(schema) > 4<<10 || len(body) > 4<<10 {
+			return
+		}
+		s, err := Compile(schema)
+		if err != nil {
+			return
+		}
+		first := s.Check([]byte(body))
+		if again := s.Check([]byte(body)); (first == nil) != (again == nil) {
+			t.Fatalf("%v, and then %v", first, again)
+		}
+	})
+}
