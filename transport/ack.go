@@ -1,6 +1,8 @@
 package transport
 
 import (
+	"fmt"
+
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/wire"
 )
@@ -31,7 +33,15 @@ func (c *conn) ack(raw wire.Raw) bool {
 		op.Then = make([]fsm.ThenMessage, len(req.Then))
 	}
 	op.Then = op.Then[:len(req.Then)]
+	op.Mapping = req.Mapping
 	for i := range req.Then {
+		typed, f := c.srv.schemas.of(req.Then[i].Queue)
+		if typed != nil {
+			f = misfit(typed, req.Then[i].Queue, fmt.Sprintf("then[%d].message.body", i), req.Then[i].Message.Body)
+		}
+		if f != nil {
+			return c.fault(raw.Tag, f)
+		}
 		op.Then[i].Queue = wire.View(req.Then[i].Queue)
 		setMessage(&op.Then[i].Message, &req.Then[i].Message)
 	}
@@ -50,6 +60,7 @@ func (c *conn) nack(raw wire.Raw) bool {
 	}
 	op := &fsm.Nack{
 		Token: token, Error: wire.View(wire.CutText(req.Error, wire.MaxErrorBytes)), DelayMillis: -1, Permanent: req.Permanent,
+		Mapping: req.Mapping,
 	}
 	if req.DelayMillis != nil {
 		op.DelayMillis = *req.DelayMillis

@@ -17,6 +17,9 @@ func (c *conn) batchCreate(raw wire.Raw) bool {
 	if f != nil {
 		return c.fault(raw.Tag, f)
 	}
+	if f := c.srv.schemas.judge(req.Queue, "callback.body", req.Callback.Body); f != nil {
+		return c.fault(raw.Tag, f)
+	}
 	op := &fsm.BatchCreate{Request: request, Queue: wire.View(req.Queue), AutoCreate: !c.srv.cfg.NoAutoCreate}
 	setMessage(&op.Callback, &req.Callback)
 	c.prepare(raw.Tag, raw.Type, op).queue = req.Queue

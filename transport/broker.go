@@ -33,6 +33,7 @@ type Group interface {
 	WaitResult(ctx context.Context, queue string, after uint64) *group.Error
 	WaitDead(ctx context.Context, queue string, known int64) (int64, *group.Error)
 	WaitKV(ctx context.Context, after uint64) *group.Error
+	SchemaVersion() uint64 // see group.Group
 	Verify(ctx context.Context) (uint64, []group.NodeDigest, group.Stamp, *group.Error)
 }
 

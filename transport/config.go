@@ -22,6 +22,8 @@ type Config struct {
 	Hooks    http.Handler         // served below /hook/; nil: nothing is
 	// PushState says how the push of a queue that has one stands on this node. It is called with the state lock held; nil: nobody knows.
 	PushState func(queue string) string
+	// MappingState is as PushState for a queue with map_to.
+	MappingState func(queue string) string
 
 	AccessLog *slog.Logger  // a line, of level info, for every HTTP request and for the begin and end of every WebSocket; nil: none
 	SlowOver  time.Duration // operations that take longer from their arrival to their answer are logged, with the time of each phase; 0: none are

@@ -188,6 +188,11 @@ func (c *conn) deadEdit(raw wire.Raw) bool {
 	for _, name := range req.Fields {
 		op.Fields |= editFields[name]
 	}
+	if op.Fields&fsm.EditBody != 0 {
+		if f := c.srv.schemas.judge(c.srv.schemas.home(req.Queue, req.ID), "set.body", req.Set.Body); f != nil {
+			return c.fault(raw.Tag, f)
+		}
+	}
 	setMessage(&op.Message, &req.Set)
 	k := c.prepare(raw.Tag, raw.Type, op)
 	k.queue, k.count = req.Queue, 1

@@ -1,7 +1,8 @@
 // Package transport is a node's doors: one HTTP server on the client address that turns what clients send into operations
 // of the group, and outcomes, deliveries and state into what clients read. Served today: the WebSocket protocol of package
 // wire at GET /v1/ws, the JSON API below /v1/ and /queue/ (package httpapi), /healthz, /readyz and /metrics, and below /hook/
-// what package hook answers. Package push sends the messages of queues that have a push URL to their endpoints.
+// what package hook answers. Package push sends the messages of queues that have a push URL to their endpoints, package mapper makes
+// messages of messages for queues that have map_to.
 //
 //	           one WebSocket message = many frames                    one WebSocket message = all that is owed
 //	socket ──▶ reader ──▶ decode, check, encode op                     writer ──▶ socket
@@ -119,6 +120,14 @@
 // holdups.go says it, once: the frame, the HTTP API, the SDK, the CLI and the metric quorate_queue_held show its words. What keeps messages
 // back comes from the state (fsm.Standing), as of the T of this moment; who would take them from the leader's memory (group.Consumers), read in
 // the same hold. All reasons that hold are named, since all have to end. A node that does not lead knows of no consumers, and says that it does not.
+//
+// # Schemas and mappings
+//
+// A body that is to come into a queue with a schema is judged before it is proposed (schemas.go), whatever it comes by: an enqueue, an ack's then,
+// a schedule, a callback, a replaced or an edited body; streams, webhooks and HTTP come through the same frames. The leader judges, by the
+// schemas as its state has them: it reads their texts anew when the group says that one has changed, and keeps the compiled ones. Where no queue
+// has a schema that is one comparison a request. A node that does not lead judges nothing, since what it proposes is refused anyway. Package
+// schema bounds what judging costs, package mapping evaluates expressions, package mapper does so for queues with map_to.
 //
 // # Logs and traces
 //

@@ -44,9 +44,17 @@ func (c *conn) enqueue(raw wire.Raw) bool {
 	op.Messages = op.Messages[:len(req.Messages)]
 	var refused []*wire.Fault
 	named := false
+	typed, f := c.srv.schemas.of(req.Queue)
+	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
 	for i := range req.Messages {
 		m := &req.Messages[i]
-		if f := m.Validate(c.srv.cfg.MaxMessageBytes); f != nil {
+		f := m.Validate(c.srv.cfg.MaxMessageBytes)
+		if f == nil && typed != nil {
+			f = misfit(typed, req.Queue, "body", m.Body)
+		}
+		if f != nil {
 			if refused == nil {
 				refused = make([]*wire.Fault, len(req.Messages))
 			}

@@ -110,6 +110,8 @@ func (g *fakeGroup) Read(ctx context.Context, stale bool, fn func(*fsm.State)) (
 	return group.Stamp{Index: 1, Time: 1000}, nil
 }
 
+func (g *fakeGroup) SchemaVersion() uint64 { return 0 }
+
 func (g *fakeGroup) Consumers(string) group.Consumers { return group.Consumers{} }
 
 func (g *fakeGroup) Attach(fsm.ID, group.Conn) (Session, *group.Error) { return &fakeSession{}, nil }

@@ -41,6 +41,7 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldFairBy: "fair_by", fsm.FieldFairWeights: "fair_weights",
 	fsm.FieldPushURL: "push_url", fsm.FieldPushConcurrency: "push_concurrency", fsm.FieldPushTimeout: "push_timeout_ms",
 	fsm.FieldPushSecrets: "push_secrets", fsm.FieldPushPermanent: "push_permanent", fsm.FieldPushHeaders: "push_headers",
+	fsm.FieldSchema: "schema", fsm.FieldMap: "map", fsm.FieldMapTo: "map_to", fsm.FieldMapping: "mapping",
 	fsm.FieldSchedule: "name", fsm.FieldCron: "cron", fsm.FieldZone: "zone", fsm.FieldJitter: "jitter_ms", fsm.FieldPolicy: "missed",
 	fsm.FieldCallback: "callback", fsm.FieldBatchID: "batch",
 	fsm.FieldIdempotency: "Idempotency-Key",
@@ -63,6 +64,9 @@ func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {
 		if o.Field == fsm.FieldOrigin {
 			f.Field = "origin"
 		}
+		if o.Field == fsm.FieldThen {
+			f.Field = "then"
+		}
 	case fsm.AlreadyExists:
 		f = exists(k, o)
 		if o.HasResult && st != nil {
@@ -80,6 +84,9 @@ func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {
 		f.RetryAfterMillis = 1000
 	case fsm.FailedPrecondition:
 		f = wire.NewFault(wire.CodeFailedPrecondition, "%s", precondition(k, o))
+		if o.Field == fsm.FieldMapping || o.Field == fsm.FieldMapTo {
+			f.Field = fieldNames[o.Field]
+		}
 	case fsm.SessionExpired:
 		f = wire.NewFault(wire.CodeSessionExpired, "%s", sessionExpired(k))
 	default:
@@ -227,6 +234,9 @@ func overloaded(o *fsm.Outcome) string {
 	if o.Field == fsm.FieldSchedules {
 		return fmt.Sprintf("the table of schedules is full (%d schedules or %d bytes are the most; this is the limit of %d): delete some", fsm.MaxSchedules, fsm.MaxScheduleBytes, o.Limit)
 	}
+	if o.Field == fsm.FieldMapping {
+		return fmt.Sprintf("schema, map, map_to: those of all queues take %d bytes at most: make some shorter, or delete some", o.Limit)
+	}
 	if o.Field == fsm.FieldTasks {
 		return fmt.Sprintf("there are %d messages and dead letters in all queues, the most there can be", o.Limit)
 	}
@@ -247,6 +257,12 @@ func precondition(k *call, o *fsm.Outcome) string {
 		return fmt.Sprintf("ordering: queue %q holds live messages, and it changes only while there are none: drain or purge it first", k.queue)
 	case o.Field == fsm.FieldDelivery:
 		return fmt.Sprintf("delivery: queue %q holds live messages, and it changes only while there are none: drain or purge it first", k.queue)
+	case o.Field == fsm.FieldMapping:
+		return "mapping: the queue has another mapping by now, or none: evaluate that; the lease stays"
+	case o.Field == fsm.FieldMapTo && o.Limit != 0:
+		return fmt.Sprintf("map_to: more than %d queues would lie behind queue %q, by map_to and dead_letter_queue: shorten the way", o.Limit, k.queue)
+	case o.Field == fsm.FieldMapTo:
+		return fmt.Sprintf("map_to: what is in queue %q would come back to it, by map_to and dead_letter_queue, again and again: another queue would be right", k.queue)
 	case o.Field == fsm.FieldThen:
 		return "then: the message was delivered at most once, and was done when it was delivered: enqueue these by themselves"
 	case o.Field == fsm.FieldBatchID:

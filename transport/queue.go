@@ -47,6 +47,7 @@ func givenOptions(o *wire.QueueOptions) fsm.QueueOptions {
 		q.FairWeights = append(q.FairWeights, fsm.FairWeight{Key: string(w.Key), Weight: w.Weight})
 	}
 	pushOptionsOf(&q, o)
+	mappingOptionsOf(&q, o)
 	slices.SortFunc(q.FairWeights, func(a, b fsm.FairWeight) int { return strings.Compare(a.Key, b.Key) })
 	return q
 }
@@ -109,6 +110,7 @@ func wireOptions(o *fsm.QueueOptions) wire.QueueOptions {
 	}
 	q.PushURL, q.PushConcurrency, q.PushTimeoutMillis = o.PushURL, o.PushConcurrency, o.PushTimeoutMillis
 	q.PushSecrets, q.PushPermanent, q.PushHeaders = slices.Clone(o.PushSecrets), slices.Clone(o.PushPermanent), slices.Clone(o.PushHeaders)
+	q.Schema, q.Map, q.MapTo = o.Schema, o.Map, wireMapTo(o.MapTo)
 	return q
 }
 
@@ -124,6 +126,9 @@ func (c *conn) queueWrite(raw wire.Raw) bool {
 	}
 	request, f := c.request(req.Request)
 	if f != nil {
+		return c.fault(raw.Tag, f)
+	}
+	if f := CheckMapping(&req.Options); f != nil {
 		return c.fault(raw.Tag, f)
 	}
 	name, options := wire.View(req.Queue), optionsOf(&req.Options)
@@ -177,6 +182,9 @@ func (s *Server) queueInfo(st *fsm.State, n uint32, name string) wire.QueueInfo 
 	if q.Options.PushURL != "" && s.cfg.PushState != nil {
 		q.Push = s.cfg.PushState(name)
 	}
+	if q.Options.MapTo != nil && s.cfg.MappingState != nil {
+		q.Mapping = s.cfg.MappingState(name)
+	}
 	return q
 }
 
@@ -217,6 +225,9 @@ func countsOf(s *fsm.QueueStats, now int64) wire.QueueInfo {
 // pageWeights is how many fair weights a page of queues may list before it ends early: a thousand queues could have a million of
 // them, a quarter of a kilobyte each.
 const pageWeights = 2000
+
+// schemaWeight is how many bytes of a schema count as one of them.
+const schemaWeight = 256
 
 func noQueue(name string) *wire.Fault {
 	return wire.NewFault(wire.CodeNotFound, "queue %q does not exist", name)
@@ -279,7 +290,8 @@ func (c *conn) queueList(raw wire.Raw) bool {
 					}
 					held++
 					rep.Queues = append(rep.Queues, c.srv.queueInfo(st, n, name))
-					weights += len(rep.Queues[len(rep.Queues)-1].Options.FairWeights)
+					o := &rep.Queues[len(rep.Queues)-1].Options
+					weights += len(o.FairWeights) + len(o.Schema)/schemaWeight
 					after = name
 					return true
 				})

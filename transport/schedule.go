@@ -49,6 +49,9 @@ func (c *conn) scheduleWrite(raw wire.Raw) bool {
 		return c.fault(raw.Tag, f)
 	}
 	s := &req.Schedule
+	if f := c.srv.schemas.judge(s.Queue, "message.body", s.Message.Body); f != nil {
+		return c.fault(raw.Tag, f)
+	}
 	d := fsm.Schedule{
 		Name: wire.View(s.Name), Queue: wire.View(s.Queue), Cron: wire.View(s.Cron), Zone: wire.View(s.Zone),
 		JitterMillis: s.JitterMillis, Policy: missedPolicies[s.Missed], Paused: s.Paused, AutoCreate: !c.srv.cfg.NoAutoCreate,

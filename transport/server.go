@@ -28,6 +28,7 @@ type Server struct {
 
 	api        *httpapi.API
 	houses     *houses
+	schemas    *schemas
 	streamed   pool // deliveries to streams that are not written yet
 	pace       pace
 	slow       *slowLog       // nil: nobody asked for one
@@ -80,6 +81,7 @@ func New(cfg Config) (*Server, error) {
 		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/openapi.json describes the API; /v1/ws, /healthz, /readyz and /metrics are beside it\n")
 	})
 	s.houses, s.streamed.most = newHouses(s), int64(cfg.StreamBytes)
+	s.schemas = newSchemas(s.group(""))
 	s.pace.srv = s
 	if cfg.SlowOver > 0 {
 		s.slow = newSlowLog(cfg.SlowOver, s.log)

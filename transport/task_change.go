@@ -42,6 +42,13 @@ func (c *conn) taskReschedule(raw wire.Raw) bool {
 		op.When, op.Time = fsm.AtTime, req.EnqueueAt
 	}
 	if r := req.Replace; r != nil {
+		home := req.Task.Queue
+		if home == "" {
+			home = c.srv.schemas.home("", req.Task.TaskID)
+		}
+		if f := c.srv.schemas.judge(home, "replace.body", r.Body); f != nil {
+			return c.fault(raw.Tag, f)
+		}
 		op.HasBody, op.Body, op.ContentType = true, r.Body, wire.View(r.ContentType)
 	}
 	c.prepare(raw.Tag, wire.TypeTaskReschedule, op).queue = req.Task.Queue

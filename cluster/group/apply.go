@@ -82,6 +82,10 @@ func (g *Group) apply(l *raft.Log, began time.Duration) {
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
 	g.logEntries.Add(1)
 	g.time.applied(g.fx.Time, l.Index > g.replay)
+	if n := g.st.SchemaChanges(); n != g.schemasSeen {
+		g.schemasSeen = n
+		g.schemas.Add(1)
+	}
 	f := g.flights.match(l.Data)
 	if f != nil {
 		g.settle(f, began)
@@ -308,6 +312,8 @@ func (m machine) Restore(r io.ReadCloser) error {
 	defer g.mu.Unlock()
 	g.st.Close()
 	g.st = st
+	g.schemasSeen = st.SchemaChanges()
+	g.schemas.Add(1)
 	g.logBytes.Store(0)
 	g.logEntries.Store(0)
 	g.time.applied(st.Time(), g.running.Load())

@@ -84,6 +84,8 @@ type Group struct {
 	tripped      atomic.Bool           // the watchdog is at it
 	crowded      atomic.Bool           // the state is near its memory limit: enqueues are refused
 	space        atomic.Pointer[space] // nil: the node has said nothing
+	schemas      atomic.Uint64         // see SchemaVersion
+	schemasSeen  uint64                // of the state; guarded by mu
 	claimed      atomic.Int64          // what a snapshot that is being written has still to write, about
 	tidy         bool                  // an entry is called for though nothing is due: see tidyUp; guarded by mu
 	tidyAt       time.Duration         // when the next may be; guarded by mu

@@ -201,3 +201,12 @@ func (g *Group) lastForState(commit uint64) uint64 {
 	}
 	return 0
 }
+
+// SchemaVersion rises with every change of queues' schemas: whoever keeps them ready reads them anew where it has. 0: there has been none, or
+// this node does not lead, and is not the one to judge.
+func (g *Group) SchemaVersion() uint64 {
+	if !g.leads.Load() {
+		return 0
+	}
+	return g.schemas.Load()
+}

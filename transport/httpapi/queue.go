@@ -44,6 +44,15 @@ type Options struct {
 	PushSecrets       []string         `json:"push_secrets,omitzero" required:"false" doc:"names of secrets that the nodes' configurations hold; each signs; at most 4"`
 	PushPermanent     []int64          `json:"push_permanent,omitzero" required:"false" doc:"statuses after which a message is dead at once; default 400, 404, 410, 413, 422"`
 	PushHeaders       []string         `json:"push_headers,omitzero" required:"false" doc:"headers of a message that go along; at most 16"`
+	Schema            string           `json:"schema,omitzero" required:"false" doc:"the text of a JSON Schema that bodies have to fit, at most 64 KiB; empty: anything is taken"`
+	Map               string           `json:"map,omitzero" required:"false" doc:"expression that makes the body of a push, at most 4 KiB; empty: it is sent as it is"`
+	MapTo             *MapTo           `json:"map_to,omitzero" required:"false" doc:"messages are made for another queue of each here, which is acked; none: they are not"`
+}
+
+// MapTo says where messages are mapped to, and how.
+type MapTo struct {
+	Queue      string `json:"queue"`
+	Expression string `json:"expression" doc:"at most 4 KiB"`
 }
 
 func (o *Options) wire() wire.QueueOptions {
@@ -55,6 +64,7 @@ func (o *Options) wire() wire.QueueOptions {
 		RatePerKeyMilli: milli(o.RatePerKey), BurstPerKey: o.BurstPerKey, FairBy: o.FairBy, DeadLetterQueue: o.DeadLetterQueue,
 		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeoutMillis: o.PushTimeoutMillis, PushSecrets: o.PushSecrets,
 		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
+		Schema: o.Schema, Map: o.Map, MapTo: (*wire.MapTo)(o.MapTo),
 	}
 	for key, weight := range o.FairWeights {
 		w.FairWeights = append(w.FairWeights, wire.FairWeight{Key: wire.Bytes(key), Weight: weight})
@@ -72,6 +82,7 @@ func optionsOf(w *wire.QueueOptions) Options {
 		RatePerKey: float64(w.RatePerKeyMilli) / 1000, BurstPerKey: w.BurstPerKey, FairBy: w.FairBy, Paused: w.Paused,
 		PushURL: w.PushURL, PushConcurrency: w.PushConcurrency, PushTimeoutMillis: w.PushTimeoutMillis, PushSecrets: w.PushSecrets,
 		PushPermanent: w.PushPermanent, PushHeaders: w.PushHeaders,
+		Schema: w.Schema, Map: w.Map, MapTo: (*MapTo)(w.MapTo),
 	}
 	for _, f := range w.FairWeights {
 		if o.FairWeights == nil {
@@ -104,6 +115,7 @@ type Stats struct {
 	Tombstones          int64            `json:"tombstones"`
 	Counters            map[string]int64 `json:"counters" doc:"since the queue was made"`
 	Push                string           `json:"push,omitzero" required:"false" doc:"of a queue with push_url: how its push stands, and why it rests if it does"`
+	Mapping             string           `json:"mapping,omitzero" required:"false" doc:"of a queue with map_to: how its mapping stands, and why it waits if it does"`
 	Status              string           `json:"status" enum:"moving,held,waiting,working,empty" doc:"held: there are ready messages, and none is handed out; waiting: nothing is ready yet; working: all that there is is out"`
 	Why                 []Holdup         `json:"why" doc:"of held and waiting: what keeps the messages back, all of it"`
 	Consumers           *int64           `json:"consumers" doc:"subscriptions; null in a stale answer of a node that does not lead, which knows of none"`
@@ -122,7 +134,7 @@ func statsOf(q *wire.QueueInfo) Stats {
 		Pending: q.Pending, Processing: q.Processing, Scheduled: q.Scheduled, Retrying: q.Retrying, DLQ: q.Dead,
 		Total: q.Pending + q.Processing + q.Scheduled + q.Retrying, Bytes: q.Bytes, OldestAgeSeconds: float64(q.OldestAgeMillis) / 1000,
 		AvgProcessingMillis: q.AvgProcessingMillis, Blocked: q.Blocked, Parked: q.Parked, KeyDebts: q.KeyDebts, Moved: q.Moved, Results: q.Results,
-		ResultBytes: q.ResultBytes, DedupKeys: q.DedupKeys, Tombstones: q.Tombstones, Counters: q.Totals, Push: q.Push,
+		ResultBytes: q.ResultBytes, DedupKeys: q.DedupKeys, Tombstones: q.Tombstones, Counters: q.Totals, Push: q.Push, Mapping: q.Mapping,
 		MessagesPerMinute: q.PerMinute, Status: q.Status, Why: make([]Holdup, len(q.Why)),
 	}
 	for i, h := range q.Why {
