@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
+	"github.com/quorate/quorate/transport/mapping"
+	"github.com/quorate/quorate/transport/schema"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -22,6 +22,7 @@ type Hook struct {
 	KeepHeaders  []string // that become headers of the message, at most 32
 	MaxBodyBytes int64    // 1 to the largest message; 0: that
 	Schema       []byte   // JSON Schema that bodies have to fit; nil: anything is taken
+	Map          string   // expression that makes the message's body, at most 4 KiB; "": it is the body that came
 }
 
 // Verify says how the sender signs. Of a scheme that is named after a sender the rest but Tolerance is empty.
@@ -61,8 +62,9 @@ type hook struct {
 	scheme  scheme
 	secrets [][]byte
 	pointer pointer
-	schema  *jsonschema.Schema
-	keep    []string // canonical names
+	schema  *schema.Schema
+	program *mapping.Program // nil: nothing is mapped
+	keep    []string         // canonical names
 	told    told
 }
 
@@ -99,11 +101,18 @@ func (h *Hook) ready(maxMessageBytes int64) (*hook, *wire.Fault) {
 		return nil, wire.Invalid("max_body_bytes", "%d; 1 to %d, which is limits.max_message_bytes, would be right", r.MaxBodyBytes, maxMessageBytes)
 	}
 	if h.Schema != nil {
-		s, err := compileSchema(h.Schema)
+		s, err := schema.Compile(string(h.Schema))
 		if err != nil {
 			return nil, wire.Invalid("schema_file", "%v", err)
 		}
 		r.schema = s
+	}
+	if h.Map != "" {
+		p, err := mapping.Compile(h.Map, mapping.Body)
+		if err != nil {
+			return nil, wire.Invalid("map", "%v", err)
+		}
+		r.program = p
 	}
 	return r, nil
 }

@@ -3,7 +3,7 @@
 //	sender ──▶ head: name, method, signature header, timestamp      404, 405, 401
 //	           body: bounded in bytes and time                      413, 408, 503
 //	           signature over the bytes as they came                401
-//	           schema, idempotency key                              400
+//	           schema, idempotency key, map                         400; 200 where the map makes nothing of it
 //	           a place among those under way                        503
 //	           Producer: enqueue under the dedup key ──▶ log        202, 200, 409, 503
 //
@@ -27,7 +27,8 @@
 //
 // # What becomes of it
 //
-// The message is the raw body with the request's content type, the headers that the hook keeps under their names in lower case (several
+// The message is the raw body with the request's content type, or what the hook's map makes of it (package mapping; schema and idempotency
+// key are those of the raw one), the headers that the hook keeps under their names in lower case (several
 // values joined by ", "), and hook_name, hook_source (the address at the other end of the connection, a proxy's where there is one) and
 // hook_received_at (Unix ms by this node's clock).
 //
@@ -59,6 +60,7 @@
 //
 // 2026-11: every hook has a secret. A door without one is what the queues' own API is for.
 //
-// 2026-11: headers and forms of bodies are not turned into other fields: no transformation, no mapping of kinds. What a hook can do to a
-// body is to refuse it, by a JSON Schema that is whole by itself (it loads neither files nor addresses).
+// 2026-11: headers and forms of bodies are not turned into other fields: no mapping of kinds. What a hook can do to a body is to refuse it, by a
+// JSON Schema, and to make another of it, by an expression over body and kept headers. An expression that fails refuses the webhook: what it
+// would have made is not known, and what it is to be kept from must not come through.
 package hook

@@ -200,6 +200,9 @@ func (v *visit) serve() int {
 	if f != nil {
 		return v.fault(f)
 	}
+	if m == nil {
+		return v.drop(key)
+	}
 	select {
 	case s.underWay <- struct{}{}:
 		defer func() { <-s.underWay }()
@@ -262,7 +265,8 @@ func (v *visit) tooLarge() int {
 	return v.fault(wire.NewFault(wire.CodeTooLarge, "the body has more than %d bytes, the most that this hook takes", v.h.MaxBodyBytes))
 }
 
-// message makes a message of a request whose signature holds. The fault says what is wrong with its body or headers.
+// message makes a message of a request whose signature holds; none where the hook's map makes nothing of it. The fault says what is wrong with
+// its body or headers.
 func (v *visit) message(ctx context.Context) (*wire.Message, string, *wire.Fault) {
 	h := v.h
 	key, err := v.parse(ctx)
@@ -292,6 +296,9 @@ func (v *visit) message(ctx context.Context) (*wire.Message, string, *wire.Fault
 		wire.Header{Name: HeaderName, Value: h.Name},
 		wire.Header{Name: HeaderSource, Value: source},
 		wire.Header{Name: HeaderReceived, Value: strconv.FormatInt(v.began.UnixMilli(), 10)})
+	if some, f := v.mapped(ctx, m); f != nil || !some {
+		return nil, key, f
+	}
 	if key != "" {
 		m.DedupKey = h.dedupKey(key)
 	}

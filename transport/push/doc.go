@@ -9,7 +9,8 @@
 //
 // # What is sent
 //
-// One POST a delivery: the message's body as it is, its content type (application/octet-stream if it has none), and
+// One POST a delivery: the message's body as it is, or what the queue's map makes of it (package mapping), its content type
+// (application/octet-stream if it has none), and
 //
 //	webhook-id          the message id: the same in every attempt, so that the endpoint can tell a repeat
 //	webhook-timestamp   seconds since 1970, of this attempt
@@ -33,6 +34,10 @@
 //	everything else, redirects too    nack: the queue's retry policy, and a short error
 //	no connection                     back to the queue, free
 //	no answer within the time-out     nack
+//
+// Where a map comes to nil there is nothing to send: the message is acked, without a request and without a result. Where it fails no other
+// attempt will do: a dead letter, reason mapping, with the line and column of the expression. That is of the map as it stood; if it has been
+// changed meanwhile, the message goes back and is mapped anew.
 //
 // A queue whose results are full refuses enqueues: one that is pushed, and whose results nobody reads, should have a short result_ttl_ms.
 //

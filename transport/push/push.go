@@ -40,6 +40,8 @@ type Target struct {
 	Secrets     []string      // names
 	Permanent   []int64       // statuses; none: 400, 404, 410, 413, 422
 	Headers     []string      // of messages, that go along, in lower case
+	Map         string        // expression that makes what is sent; "": the body as it is
+	Generation  uint64        // of Map
 }
 
 func (t *Target) withDefaults() {
@@ -53,7 +55,7 @@ func (t *Target) withDefaults() {
 
 func (t *Target) equal(o *Target) bool {
 	return t.Queue == o.Queue && t.URL == o.URL && t.Concurrency == o.Concurrency && t.Timeout == o.Timeout && slices.Equal(t.Secrets, o.Secrets) &&
-		slices.Equal(t.Permanent, o.Permanent) && slices.Equal(t.Headers, o.Headers)
+		slices.Equal(t.Permanent, o.Permanent) && slices.Equal(t.Headers, o.Headers) && t.Map == o.Map && t.Generation == o.Generation
 }
 
 // Message is a leased message.
@@ -62,6 +64,9 @@ type Message struct {
 	Body                          []byte // the handler's to read while it runs
 	Headers                       []Header
 	Attempt                       int // 1 for the first
+	Key                           []byte
+	Priority, Redrives            int
+	EnqueuedAt                    int64 // Unix ms
 }
 
 // Header is a header of a message.
@@ -72,18 +77,20 @@ type Verdict struct {
 	Do          Do
 	Result      []byte // of Ack; nil: none
 	ContentType string // of Result
-	Error       string // of Retry and Dead
+	Error       string // of Retry, Dead and Unmapped
+	Generation  uint64 // of Unmapped
 }
 
 // Do is an end of a lease.
 type Do uint8
 
-// The four ends.
+// The ends.
 const (
-	Ack    Do = iota // done
-	Retry            // nack, by the queue's retry policy
-	Dead             // nack, permanently
-	Return           // release: back to its place, free
+	Ack      Do = iota // done
+	Retry              // nack, by the queue's retry policy
+	Dead               // nack, permanently
+	Return             // release: back to its place, free
+	Unmapped           // nack, reason mapping; where the queue has another mapping than that of Generation by now: as Return
 )
 
 // Consume says how messages are leased.
@@ -129,6 +136,9 @@ type Config struct {
 	Roots     *x509.CertPool        // that certificates are verified against; default the system's
 	LookEvery time.Duration         // for what has changed; default 500 ms
 	MaxResult int64                 // bytes of an answer that become a result; default, and most, 64 KiB
+	MaxBody   int                   // bytes of what Map makes; default 1 MiB
+	// Mapped is told how each evaluation of a Map has ended, and by outcome "" that a queue is not pushed any more; nil: nobody is.
+	Mapped func(queue, outcome string)
 }
 
 // Pusher pushes the queues that have a push URL while this node leads. Make it with New, and Run it once.
@@ -161,6 +171,12 @@ func New(cfg Config) (*Pusher, error) {
 	}
 	if cfg.LookEvery == 0 {
 		cfg.LookEvery = lookEvery
+	}
+	if cfg.Mapped == nil {
+		cfg.Mapped = func(string, string) {}
+	}
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = 1 << 20
 	}
 	if cfg.MaxResult <= 0 || cfg.MaxResult > maxAnswer {
 		cfg.MaxResult = maxAnswer
@@ -227,6 +243,7 @@ func (p *Pusher) look(ctx context.Context, want []Target) {
 		case <-q.done:
 			delete(p.runners, name)
 			p.metrics.forget(name)
+			p.cfg.Mapped(name, "")
 		default:
 			requests += q.target.Concurrency
 		}

@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"sync"
 	"time"
+
+	"github.com/quorate/quorate/transport/mapping"
 )
 
 // runner pushes one queue, from its start to the end of its context. One goroutine runs it; the Broker calls push from others.
@@ -17,6 +19,7 @@ type runner struct {
 	url       *url.URL
 	keys      [][]byte
 	permanent []int64
+	program   *mapping.Program // nil: what is sent is the body
 	timeout   time.Duration
 	log       *slog.Logger
 
@@ -41,6 +44,11 @@ func (p *Pusher) newRunner(t Target, keys [][]byte) (*runner, error) {
 	}
 	q := &runner{p: p, target: t, url: u, keys: keys, permanent: t.Permanent, timeout: t.Timeout, done: make(chan struct{}),
 		log: p.log.With("queue", t.Queue, "host", u.Host)}
+	if t.Map != "" {
+		if q.program, err = mapping.Compile(t.Map, mapping.Body); err != nil {
+			return nil, fmt.Errorf("map: %w", err)
+		}
+	}
 	if len(q.permanent) == 0 {
 		q.permanent = defaultPermanent
 	}
@@ -109,6 +117,13 @@ func (q *runner) round(ctx context.Context) error {
 func (q *runner) push(ctx context.Context, m *Message) Verdict {
 	if q.ending() {
 		return Verdict{Do: Return}
+	}
+	if q.program != nil {
+		made, v := q.mapped(ctx, m)
+		if made == nil {
+			return v
+		}
+		m = made
 	}
 	began := q.p.cfg.Clock.Now()
 	a := q.send(ctx, m)
