@@ -60,6 +60,15 @@ type declaredQueue struct {
 	PushSecrets         []string       `toml:"push_secrets"`
 	PushPermanent       []int64        `toml:"push_permanent"`
 	PushHeaders         []string       `toml:"push_headers"`
+	Schema              string         `toml:"schema"`
+	Map                 string         `toml:"map"`
+	MapTo               *declaredMapTo `toml:"map_to"`
+}
+
+// declaredMapTo is [queue.map_to].
+type declaredMapTo struct {
+	Queue      string `toml:"queue"`
+	Expression string `toml:"expression"`
 }
 
 // declaredSchedule is one [[schedule]].
@@ -89,7 +98,8 @@ const (
 	declaredQueueKeys = "name, ordering, lease_ms, retry, max_dead, dead_overflow, dead_letter_queue, dead_letter_retention_ms, dedup_window_ms, " +
 		"dedup_max_keys, result_ttl_ms, max_results_bytes, max_depth, max_bytes, max_in_flight, max_age_ms, paused, overflow, delivery, rate, burst, " +
 		"max_in_flight_per_key, rate_per_key, burst_per_key, fair_by, fair_weights, " +
-		"push_url, push_concurrency, push_timeout_ms, push_secrets, push_permanent, push_headers"
+		"push_url, push_concurrency, push_timeout_ms, push_secrets, push_permanent, push_headers, schema, map, map_to"
+	mapToKeys            = "queue, expression"
 	declaredScheduleKeys = "name, queue, cron, zone, jitter_ms, missed, paused, body, kind, content_type, priority, key, headers, " +
 		"ttl_ms, timeout_ms, retry, keys_if_undelivered"
 )
@@ -105,6 +115,8 @@ func declaredHelp(key string) string {
 		return idempotencyKeys
 	case strings.HasPrefix(key, "hook."): // the decoder does not say in which table between braces a key stands
 		return declaredHookKeys + "; of verify: " + verifyKeys + "; of idempotency: " + idempotencyKeys
+	case strings.HasPrefix(key, "queue.map_to."):
+		return mapToKeys
 	case strings.HasPrefix(key, "queue."):
 		return declaredQueueKeys
 	case strings.HasPrefix(key, "schedule."):
@@ -124,7 +136,7 @@ func (r *declaredRetry) wire() *wire.RetryPolicy {
 }
 
 func (q *declaredQueue) wire() wire.QueueOptions {
-	return wire.QueueOptions{
+	w := wire.QueueOptions{
 		LeaseMillis: q.LeaseMillis, Retry: q.Retry.wire(), MaxDead: q.MaxDead, DeadOverflow: q.DeadOverflow, DeadLetterQueue: q.DeadLetterQueue,
 		DeadRetentionMillis: q.DeadRetentionMillis, DedupWindowMillis: q.DedupWindowMillis, DedupMaxKeys: q.DedupMaxKeys,
 		ResultTTLMillis: q.ResultTTLMillis, MaxResultsBytes: q.MaxResultsBytes, Ordering: q.Ordering,
@@ -135,7 +147,12 @@ func (q *declaredQueue) wire() wire.QueueOptions {
 		Overflow:    q.Overflow, Delivery: q.Delivery,
 		PushURL: q.PushURL, PushConcurrency: q.PushConcurrency, PushTimeoutMillis: q.PushTimeoutMillis, PushSecrets: q.PushSecrets,
 		PushPermanent: q.PushPermanent, PushHeaders: q.PushHeaders,
+		Schema: q.Schema, Map: q.Map,
 	}
+	if q.MapTo != nil {
+		w.MapTo = &wire.MapTo{Queue: q.MapTo.Queue, Expression: q.MapTo.Expression}
+	}
+	return w
 }
 
 func (s *declaredSchedule) wire() wire.Schedule {
@@ -167,7 +184,7 @@ func durationMillis(ms int64) time.Duration { return time.Duration(ms) * time.Mi
 // options are what the broker will show: defaults filled in.
 func (q *declaredQueue) options() client.QueueOptions {
 	o := transport.NormalOptions(q.wire())
-	return client.QueueOptions{
+	w := client.QueueOptions{
 		Lease: durationMillis(o.LeaseMillis), Retry: retryPolicy(o.Retry), MaxDead: o.MaxDead, DeadOverflow: o.DeadOverflow, DeadLetterQueue: o.DeadLetterQueue,
 		DeadRetention: durationMillis(o.DeadRetentionMillis), DedupWindow: durationMillis(o.DedupWindowMillis),
 		DedupMaxKeys: o.DedupMaxKeys, ResultTTL: durationMillis(o.ResultTTLMillis), MaxResultsBytes: o.MaxResultsBytes,
@@ -178,7 +195,12 @@ func (q *declaredQueue) options() client.QueueOptions {
 		Overflow:    o.Overflow, Delivery: o.Delivery,
 		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeout: durationMillis(o.PushTimeoutMillis), PushSecrets: o.PushSecrets,
 		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
+		Schema: o.Schema, Map: o.Map,
 	}
+	if o.MapTo != nil {
+		w.MapTo = client.MapTo{Queue: o.MapTo.Queue, Expression: o.MapTo.Expression}
+	}
+	return w
 }
 
 func retryPolicy(w *wire.RetryPolicy) *client.RetryPolicy {
@@ -255,6 +277,12 @@ func (r *resolved) checkDeclared(file string, lines map[string]int) error {
 		}
 		if f == nil && q.DeadLetterQueue == q.Name {
 			f = wire.Invalid("dead_letter_queue", "the queue itself; another one would be right")
+		}
+		if f == nil && q.MapTo != nil && q.MapTo.Queue == q.Name {
+			f = wire.Invalid("map_to", "the queue itself; another one would be right")
+		}
+		if f == nil {
+			f = transport.CheckMapping(&o)
 		}
 		if f != nil {
 			return fmt.Errorf("%s, [[queue]] %q: %s", at(table, f.Field), q.Name, f.Message)

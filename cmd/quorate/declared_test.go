@@ -24,6 +24,8 @@ const declaredFile = `node_id = "d"
 name      = "webhooks"
 ordering  = "per_key"
 lease_ms  = 5000
+schema    = '{"type":"object"}'
+map_to    = { queue = "mapped", expression = "body.id" }
 [queue.retry]
 kind         = "exponential"
 max_attempts = 7
@@ -48,6 +50,7 @@ push_timeout_ms = 2500
 push_secrets = ["new", "old"]
 push_permanent = [410, 400]
 push_headers = ["Traceparent"]
+map = "body.order"
 
 [[schedule]]
 name     = "nightly"
@@ -102,6 +105,11 @@ func TestDeclaredErrors(t *testing.T) {
 		{"keys in a fifo queue", "[[queue]]\nname = \"a\"\nordering = \"fifo\"\nfair_by = \"key\"\n", []string{"quorate.toml:4", "fifo", "unordered"}},
 		{"weights without fair_by", "[[queue]]\nname = \"a\"\nfair_weights = { b = 1 }\n", []string{"quorate.toml:3", "fair_by"}},
 		{"weight out of range", "[[queue]]\nname = \"a\"\nfair_by = \"key\"\nfair_weights = { b = 101 }\n", []string{"quorate.toml:", "101", "1 to 100"}},
+		{"a schema that is none", "[[queue]]\nname = \"a\"\nschema = \"{\"\n", []string{"quorate.toml:3", "schema", "no JSON"}},
+		{"a map that is none", "[[queue]]\nname = \"a\"\nmap = \"now()\"\n", []string{"quorate.toml:3", "map", "1:1"}},
+		{"a mapping to itself", "[[queue]]\nname = \"a\"\nmap_to = { queue = \"a\", expression = \"body\" }\n", []string{"quorate.toml:3", "map_to", "another"}},
+		{"a mapping to nowhere", "[[queue]]\nname = \"a\"\nmap_to = { expression = \"body\" }\n", []string{"quorate.toml:3", "map_to", "missing"}},
+		{"an unknown key of map_to", "[[queue]]\nname = \"a\"\n[queue.map_to]\nqueues = \"b\"\n", []string{"line 4", "queues", "expression"}},
 		{"a push URL that is none", "[[queue]]\nname = \"a\"\npush_url = \"example.org\"\n", []string{"quorate.toml:3", "push_url", "https://"}},
 		{"a push secret in its place", "[[queue]]\nname = \"a\"\npush_secrets = [\"whsec_a/b=\"]\n", []string{"quorate.toml:3", "push_secrets", "begins with whsec_"}},
 		{"wrong type of push secrets", "[[queue]]\nname = \"a\"\npush_secrets = \"new\"\n", []string{"line 3", "queue.push_secrets", "a list of strings"}},

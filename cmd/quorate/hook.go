@@ -28,6 +28,7 @@ type declaredHook struct {
 	KeepHeaders  []string            `toml:"keep_headers"`
 	MaxBodyBytes int64               `toml:"max_body_bytes"`
 	SchemaFile   string              `toml:"schema_file"`
+	Map          string              `toml:"map"`
 }
 
 // declaredVerify is [hook.verify].
@@ -50,7 +51,7 @@ type declaredIdempotency struct {
 }
 
 const (
-	declaredHookKeys = "name, queue, kind, verify, idempotency, keep_headers, max_body_bytes, schema_file"
+	declaredHookKeys = "name, queue, kind, verify, idempotency, keep_headers, max_body_bytes, schema_file, map"
 	verifyKeys       = "scheme, header, prefix, encoding, tolerance_ms, secret_env, secret_file, secret_envs, secret_files"
 	idempotencyKeys  = "header, pointer"
 )
@@ -68,7 +69,7 @@ func named(one string, more []string) []string {
 // hook is a declared hook without what files and the environment say.
 func (d *declaredHook) hook() hook.Hook {
 	return hook.Hook{
-		Name: d.Name, Queue: d.Queue, Kind: d.Kind, KeepHeaders: d.KeepHeaders, MaxBodyBytes: d.MaxBodyBytes,
+		Name: d.Name, Queue: d.Queue, Kind: d.Kind, KeepHeaders: d.KeepHeaders, MaxBodyBytes: d.MaxBodyBytes, Map: d.Map,
 		Verify: hook.Verify{Scheme: d.Verify.Scheme, Header: d.Verify.Header, Prefix: d.Verify.Prefix, Encoding: d.Verify.Encoding,
 			Tolerance: durationMillis(d.Verify.ToleranceMillis)},
 		Idempotency: hook.Idempotency{Header: d.Idempotency.Header, Pointer: d.Idempotency.Pointer},

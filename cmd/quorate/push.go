@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/quorate/quorate/client"
 	"github.com/quorate/quorate/cluster"
@@ -99,28 +96,19 @@ func (r *resolved) push(getenv func(string) (string, bool)) (p pushing, err erro
 	return p, nil
 }
 
-// pushed is a node's Pusher and what it gets messages by: the SDK, from within the node, which finds the leader and follows it.
+// pushed is a node's Pusher and what it gets messages by.
 type pushed struct {
 	*push.Pusher
-	node   *cluster.Node
-	worker string
-	addr   string // the node's own
-	log    *slog.Logger
+	inside *inside
 	ran    chan struct{} // closed when the pusher has ended
-
-	sdk  *producer
-	open sync.Once
-	life context.Context // of what opens the client
-	end  context.CancelFunc
-	up   sync.WaitGroup
 }
 
-func newPushed(node *cluster.Node, cfg pushing, c cluster.Config, addr string) (*pushed, error) {
-	b := &pushed{node: node, worker: "push:" + c.NodeID, addr: addr, log: c.Logger, ran: make(chan struct{}), sdk: newProducer("quorate-push")}
-	b.life, b.end = context.WithCancel(context.Background())
+// newPushed makes it; count is told of evaluations of maps.
+func newPushed(node *cluster.Node, cfg pushing, c cluster.Config, addr string, count func(queue, outcome string)) (*pushed, error) {
+	b := &pushed{inside: newInside(node, "quorate-push", "push:"+c.NodeID, c.Logger, addr), ran: make(chan struct{})}
 	var err error
 	b.Pusher, err = push.New(push.Config{Broker: b, Allow: cfg.allow, Secrets: cfg.secrets, Registry: c.Registry, Logger: c.Logger,
-		UserAgent: "quorate/" + version, MaxResult: c.MaxMessageBytes})
+		UserAgent: "quorate/" + version, MaxResult: c.MaxMessageBytes, MaxBody: int(c.MaxMessageBytes), Mapped: count})
 	return b, err
 }
 
@@ -132,27 +120,11 @@ func (b *pushed) start(ctx context.Context) {
 	}()
 }
 
-// pushStop bounds what comes after the requests have ended.
-const pushStop = 3 * time.Second
-
 // stop comes after the context of start has ended.
-func (b *pushed) stop(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, pushStop)
-	defer cancel()
-	select {
-	case <-b.ran:
-	case <-ctx.Done():
-	}
-	b.end()
-	b.up.Wait()
-	_ = b.sdk.close(ctx) // what has no answer by now comes back when its lease ends
-}
+func (b *pushed) stop(ctx context.Context) { b.inside.stop(ctx, b.ran) }
 
 // Leads says whether this node leads and serves.
-func (b *pushed) Leads() bool {
-	st := b.node.Group(0).Status()
-	return st.Leader && st.Ready
-}
+func (b *pushed) Leads() bool { return b.inside.leads() }
 
 // pushLook is how many queues are looked at in one hold of the state.
 const pushLook = 500
@@ -160,9 +132,10 @@ const pushLook = 500
 // Targets reads the queues to push from this node's own state.
 func (b *pushed) Targets(ctx context.Context, most int) (ts []push.Target) {
 	for after, more := "", true; more; more = after != "" && len(ts) <= most {
-		_, err := b.node.Group(0).Read(ctx, true, func(st *fsm.State) {
+		_, err := b.inside.node.Group(0).Read(ctx, true, func(st *fsm.State) {
 			after = st.EachPush(after, pushLook, func(name string, o *fsm.QueueOptions) bool {
-				ts = append(ts, push.Target{Queue: name, URL: o.PushURL, Concurrency: int(o.PushConcurrency), Timeout: durationMillis(o.PushTimeoutMillis),
+				n, _ := st.QueueNumber([]byte(name))
+				ts = append(ts, push.Target{Map: o.Map, Generation: st.MappingGeneration(n), Queue: name, URL: o.PushURL, Concurrency: int(o.PushConcurrency), Timeout: durationMillis(o.PushTimeoutMillis),
 					Secrets: o.PushSecrets, Permanent: o.PushPermanent, Headers: o.PushHeaders})
 				return len(ts) <= most
 			})
@@ -174,18 +147,17 @@ func (b *pushed) Targets(ctx context.Context, most int) (ts []push.Target) {
 	return ts
 }
 
-// Consume leases messages through the SDK, whose client is opened when the first queue needs it.
+// Consume leases messages through the SDK.
 func (b *pushed) Consume(ctx context.Context, queue string, o push.Consume, handle func(ctx context.Context, m *push.Message) push.Verdict) error {
-	b.open.Do(func() { b.up.Go(func() { b.sdk.run(b.life, b.log, b.addr) }) })
-	select {
-	case <-b.sdk.ready:
-	case <-ctx.Done():
+	cl := b.inside.client(ctx)
+	if cl == nil {
 		return nil
 	}
-	return b.sdk.cl.Consume(ctx, queue, client.ConsumeOptions{
-		Concurrency: o.Concurrency, Prefetch: o.Concurrency, Lease: o.Lease, Worker: b.worker, DrainTimeout: o.Drain,
+	return cl.Consume(ctx, queue, client.ConsumeOptions{
+		Concurrency: o.Concurrency, Prefetch: o.Concurrency, Lease: o.Lease, Worker: b.inside.worker, DrainTimeout: o.Drain,
 	}, func(ctx context.Context, d *client.Delivery) (*client.Result, error) {
-		m := &push.Message{ID: d.ID, TaskID: d.TaskID, Kind: d.Kind, ContentType: d.ContentType, Body: d.Body, Attempt: d.Attempt}
+		m := &push.Message{ID: d.ID, TaskID: d.TaskID, Kind: d.Kind, ContentType: d.ContentType, Body: d.Body, Attempt: d.Attempt,
+			Key: d.Key, Priority: d.Priority, Redrives: d.Redrives, EnqueuedAt: d.EnqueuedAt.UnixMilli()}
 		for _, h := range d.Headers {
 			m.Headers = append(m.Headers, push.Header{Name: h.Name, Value: h.Value})
 		}
@@ -197,6 +169,12 @@ func (b *pushed) Consume(ctx context.Context, queue string, o push.Consume, hand
 			return &client.Result{Output: v.Result, ContentType: v.ContentType}, nil
 		case push.Dead:
 			return nil, client.Permanent(errors.New(v.Error))
+		case push.Unmapped:
+			_, err := cl.Nack(ctx, d.Token, client.NackOptions{Error: v.Error, Mapping: v.Generation})
+			if err != nil && !errors.Is(err, client.ErrFailedPrecondition) {
+				b.inside.log.Warn("a message that cannot be mapped stays", "queue", queue, "message", d.ID, "err", err)
+			}
+			return nil, client.ErrRelease // of what is not dead by now
 		case push.Return:
 			return nil, client.ErrRelease
 		default:

@@ -46,6 +46,7 @@ type queueFlags struct {
 	burst                                        int64
 	keys                                         keyFlags
 	push                                         pushFlags
+	mapping                                      mappingFlags
 }
 
 func (f *queueFlags) bind(cmd *cobra.Command) {
@@ -69,6 +70,7 @@ func (f *queueFlags) bind(cmd *cobra.Command) {
 	fl.Int64Var(&f.burst, "burst", 0, "deliveries at once that --rate allows; 0 for one second's worth, at least 1")
 	f.keys.bind(fl)
 	f.push.bind(fl)
+	f.mapping.bind(fl)
 	fl.Var(&f.maxAge, "max-age", "how long messages that come without --ttl live; 0 for no end")
 	fl.Int64Var(&f.maxResultsBytes, "max-results-bytes", 0, "bytes of results kept; beyond it enqueues are refused (default 268435456)")
 }
@@ -165,6 +167,9 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	if err := f.push.options(given, &o); err != nil {
 		return o, err
 	}
+	if err := f.mapping.options(given, &o); err != nil {
+		return o, err
+	}
 	if given("max-age") {
 		o.MaxAge = f.maxAge.duration()
 	}
@@ -256,6 +261,7 @@ func optionsJSON(o client.QueueOptions) map[string]any {
 		"overflow": o.Overflow, "delivery": o.Delivery,
 		"push_url": o.PushURL, "push_concurrency": o.PushConcurrency, "push_timeout_ms": o.PushTimeout.Milliseconds(), "push_secrets": list(o.PushSecrets),
 		"push_permanent": list(o.PushPermanent), "push_headers": list(o.PushHeaders),
+		"schema": o.Schema, "map": o.Map, "map_to": mapToJSON(o.MapTo),
 	}
 }
 
@@ -264,7 +270,7 @@ func statsJSON(q client.QueueInfo) map[string]any {
 		"pending": q.Pending, "blocked": q.Blocked, "parked": q.Parked, "key_debts": q.KeyDebts, "processing": q.Processing, "scheduled": q.Scheduled, "retrying": q.Retrying, "dlq": q.Dead,
 		"total": q.Pending + q.Processing + q.Scheduled + q.Retrying, "bytes": q.Bytes,
 		"oldest_message_age_seconds": q.OldestAge.Seconds(), "avg_processing_time_ms": q.AvgProcessing.Milliseconds(),
-		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "tombstones": q.Tombstones, "counters": q.Totals, "moved": q.Moved, "push": q.Push,
+		"results": q.Results, "result_bytes": q.ResultBytes, "dedup_keys": q.DedupKeys, "tombstones": q.Tombstones, "counters": q.Totals, "moved": q.Moved, "push": q.Push, "mapping": q.Mapping,
 		"messages_per_minute": q.PerMinute, "status": q.Status, "why": whyJSON(q.Why), "consumers": q.Consumers, "idle_consumers": q.Idle,
 	}
 }
@@ -357,7 +363,8 @@ func newQueueShow(c *cli) *cobra.Command {
 				"max-in-flight-per-key", limit(o.MaxInFlightPerKey), "rate-per-key", rateText(o.RatePerKey), "burst-per-key", count(o.BurstPerKey),
 				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights),
 				"push-url", o.PushURL, "push-concurrency", defaulted(o.PushConcurrency), "push-timeout", defaulted(o.PushTimeout), "push-secrets", strings.Join(o.PushSecrets, ","),
-				"push-permanent", statusesText(o.PushPermanent), "push-headers", strings.Join(o.PushHeaders, ","), "push", q.Push}, whyRows(&q)...)...)
+				"push-permanent", statusesText(o.PushPermanent), "push-headers", strings.Join(o.PushHeaders, ","), "push", q.Push,
+				"schema", o.Schema, "map", o.Map, "map-to", mapToText(o.MapTo), "mapping", q.Mapping}, whyRows(&q)...)...)
 		}),
 	}
 }
@@ -422,6 +429,9 @@ func (c *cli) printStats(q client.QueueInfo, line bool) error {
 		"tombstones", count(q.Tombstones), "average processing", q.AvgProcessing.String())
 	if q.Push != "" {
 		pairs = append(pairs, "push", q.Push)
+	}
+	if q.Mapping != "" {
+		pairs = append(pairs, "mapping", q.Mapping)
 	}
 	names := make([]string, 0, len(q.Totals))
 	for k := range q.Totals {

@@ -188,7 +188,11 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	if err != nil {
 		return err
 	}
-	pusher, err := newPushed(node, d.push, cfg, l.Addr().String())
+	mappers, err := newMapped(node, cfg, l.Addr().String())
+	if err != nil {
+		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
+	}
+	pusher, err := newPushed(node, d.push, cfg, l.Addr().String(), mappers.Count)
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
@@ -197,7 +201,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 		access = log.With("component", "access")
 	}
 	doors, err := transport.New(transport.Config{AccessLog: access, SlowOver: d.slowOver, Spans: recorder, Broker: transport.NodeBroker(node), Registry: reg, Logger: log, Version: version, Debug: debugHandler(node),
-		Hooks: hooks.handler(), PushState: pusher.State, MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, MaxStreams: d.maxStreams, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
+		Hooks: hooks.handler(), PushState: pusher.State, MappingState: mappers.State, MaxMessageBytes: cfg.MaxMessageBytes, MaxConnections: d.maxConnections, MaxStreams: d.maxStreams, NoAutoCreate: d.noAutoCreate, Origins: d.origins})
 	if err != nil {
 		return errors.Join(err, node.Stop(context.WithoutCancel(ctx)))
 	}
@@ -216,6 +220,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	}()
 	hooks.start(kctx, log, l.Addr().String())
 	pusher.start(kctx)
+	mappers.start(kctx)
 	select {
 	case err = <-served:
 	case <-ctx.Done():
@@ -224,6 +229,7 @@ func serve(ctx context.Context, log *slog.Logger, cfg cluster.Config, d doorways
 	unkeep()
 	<-kept
 	<-bounded
+	mappers.stop(context.WithoutCancel(ctx))
 	pusher.stop(context.WithoutCancel(ctx)) // while there is still a leader to give its messages back to
 	sctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTime)
 	defer cancel()
