@@ -103,15 +103,16 @@ func (m *message) ended() bool { return m.state >= done }
 
 // queue is a queue by the contract's rules.
 type queue struct {
-	name  string
-	opt   Options
-	ready waiting          // without a key, or where keys have no rate
-	flows map[string]*flow // by key, where keys have a rate
-	lanes map[string]*lane
-	dedup map[string]first
-	dead  map[*message]bool // its dead letters
-	live  map[*message]bool
-	all   []*message
+	mapping uint64 // generation of its mapping; 0: it has none
+	name    string
+	opt     Options
+	ready   waiting          // without a key, or where keys have no rate
+	flows   map[string]*flow // by key, where keys have a rate
+	lanes   map[string]*lane
+	dedup   map[string]first
+	dead    map[*message]bool // its dead letters
+	live    map[*message]bool
+	all     []*message
 
 	leasedAt int64 // T of the last lease
 	pace     pace

@@ -22,6 +22,12 @@ func (c *checker) phantoms() {
 	}
 	for token, ms := range c.j.chained {
 		for _, m := range ms {
+			if to, mapped := c.j.mapped[token]; mapped { // nobody sent it: it is what the leader has made
+				if m.q.name != to {
+					nobody(m.q.opt.Mode, "message %s is in queue %s behind the ack %s of a mapping to queue %s", m.id, m.q.name, token, to)
+				}
+				continue
+			}
 			if carried[token] != m.sent {
 				nobody(m.q.opt.Mode, "message %s is in the log behind the ack %s, and nobody sent it so", m.id, token)
 			}

@@ -175,7 +175,7 @@ type Effect struct {
 
 	Name       string    `json:"name,omitempty"` // of a schedule, or a key of the KV
 	Declared   *Schedule `json:"plan,omitempty"`
-	Generation uint64    `json:"gen,omitempty"`  // of a schedule
+	Generation uint64    `json:"gen,omitempty"`  // of a schedule; ack, nack: of the mapping that they speak of
 	At         int64     `json:"at,omitempty"`   // fire: the time at which the step begins; 0: none is planned yet
 	Next       int64     `json:"next,omitempty"` // fire: the time to which it goes
 	Fired      bool      `json:"fired,omitempty"`
@@ -211,6 +211,8 @@ type Options struct {
 	KeyRate  int64  `json:"krate,omitempty"` // as Rate, of each message key
 	KeyBurst int64  `json:"kburst,omitempty"`
 	Dead     string `json:"dlq,omitempty"` // the queue to which what dies is moved
+	Mapped   bool   `json:"map,omitempty"` // it has a mapping, whose generation is the entry that made the queue
+	MapTo    string `json:"mapto,omitempty"`
 }
 
 // Sum is how bodies and results stand in a history: 128 bits of their SHA-256.

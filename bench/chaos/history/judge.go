@@ -30,6 +30,7 @@ type judge struct {
 	created map[request]*message
 	lapsed  map[string]int64      // length in ms of leases that ran out and had never been extended, by token
 	chained map[string][]*message // by the token of the ack that enqueued them
+	mapped  map[string]string     // by the token of an ack that speaks of a mapping: the queue that it maps to
 	places  uint64
 
 	time, shift int64
@@ -67,7 +68,7 @@ func newJudge(r *Report) *judge {
 	return &judge{
 		r: r, queues: map[string]*queue{}, all: map[string]*message{}, asked: map[request]Effect{},
 		created: map[request]*message{}, times: map[uint64]int64{}, ended: map[*message]int{},
-		lapsed: map[string]int64{}, chained: map[string][]*message{}, batches: map[string]*batch{}, announced: map[string]*Effect{},
+		lapsed: map[string]int64{}, chained: map[string][]*message{}, mapped: map[string]string{}, batches: map[string]*batch{}, announced: map[string]*Effect{},
 		schedules: map[string]*schedule{}, plans: map[request]*Effect{}, firings: map[string]string{}, kv: map[string][]version{},
 		written: map[string]version{}, said: map[string]*Effect{}, bodies: map[request]string{}, given: map[string]string{},
 		announcedMoves: map[string]*Effect{},
@@ -371,7 +372,7 @@ func (j *judge) expire(m *message) {
 	}
 	j.r.count("lease expired")
 	m.lastWord = "lease expired"
-	j.failed(m, -1, false)
+	j.failed(m, -1, "")
 }
 
 // free ends the lease of a cancelled task.
@@ -383,13 +384,13 @@ func (j *judge) free(m *message) {
 }
 
 // failed decides what becomes of a message whose attempt failed.
-func (j *judge) failed(m *message, delay int64, permanent bool) {
+func (j *judge) failed(m *message, delay int64, why string) {
 	m.free = 0
 	switch {
 	case m.expires != 0 && m.expires <= j.time:
 		j.die(m, "expired")
-	case permanent:
-		j.die(m, "permanent")
+	case why != "":
+		j.die(m, why)
 	case m.attempts >= int(m.retry.Attempts()):
 		j.die(m, "max_attempts")
 	default:

@@ -93,7 +93,9 @@ func (j *judge) makeQueue(e *Effect) {
 	if e.Note != "" {
 		j.blame("judge", nil, e, "queue %s has what this checker does not judge: %s", e.Queue, e.Note)
 	}
-	j.addQueue(e.Queue, *e.Options)
+	if q := j.addQueue(e.Queue, *e.Options); e.Options.Mapped {
+		q.mapping = e.Index
+	}
 }
 
 func (j *judge) addQueue(name string, o Options) *queue {

@@ -89,7 +89,13 @@ func (j *judge) ack(e *Effect) {
 	}
 	switch {
 	case m.state == leased, (m.state == ready || m.state == retrying || m.state == scheduled) && m.end != byNack:
+		if j.staleMapping(m, e) {
+			return
+		}
 		if j.verdict("G4", m, e, "", "the lease is live, or ended by expiry or release while nobody else has the message") {
+			if e.Generation != 0 {
+				j.mapped[e.Token] = m.q.opt.MapTo
+			}
 			if m.state != leased {
 				j.r.count("late ack accepted")
 			}
@@ -101,6 +107,19 @@ func (j *judge) ack(e *Effect) {
 		j.verdict("G4", m, e, "lease_lost", "the message is "+m.state.String()+" and its lease was ended otherwise")
 		j.stale(m, e)
 	}
+}
+
+// staleMapping judges what speaks of a mapping that is not the queue's: it is refused, and nothing changes.
+func (j *judge) staleMapping(m *message, e *Effect) bool {
+	if e.Generation == 0 || e.Generation == m.q.mapping {
+		return false
+	}
+	if e.Code == "failed_precondition" {
+		j.r.count("stale mapping refused")
+	} else {
+		j.verdict("G6", m, e, "failed_precondition", "it speaks of another mapping than the queue has")
+	}
+	return true
 }
 
 // acked makes a task done by the ack of its lease.
@@ -178,11 +197,19 @@ func (j *judge) nack(e *Effect) {
 	}
 	switch {
 	case m.state == leased:
-		if !j.verdict("G4", m, e, "", "the lease is live") {
+		if j.staleMapping(m, e) || !j.verdict("G4", m, e, "", "the lease is live") {
 			return
 		}
 		m.end, m.lastWord = byNack, ""
-		j.failed(m, e.Delay, e.Permanent)
+		why := ""
+		switch {
+		case e.Generation != 0:
+			why = "mapping"
+			j.r.count("message died of its mapping")
+		case e.Permanent:
+			why = "permanent"
+		}
+		j.failed(m, e.Delay, why)
 		m.nackDead, m.nackDue = m.state == dead, 0
 		if !m.nackDead {
 			m.nackDue = m.due

@@ -261,6 +261,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 			Mode: modes[options.Ordering], Lease: options.LeaseMillis, Window: options.DedupWindowMillis, Retry: options.Retry,
 			Once: options.Delivery == fsm.DeliverAtMostOnce, Rate: options.RateMilli, Burst: options.Burst,
 			KeyRate: options.RatePerKeyMilli, KeyBurst: options.BurstPerKey, Dead: options.DeadLetterQueue,
+			Mapped: options.Mapped(), MapTo: options.MapTo.Queue,
 		}
 		if options.RateMilli != 0 && options.Burst == 0 { // a second's worth
 			e.Options.Burst = max(1, options.RateMilli/1000)
@@ -289,10 +290,10 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		if op.HasResult {
 			e.Result = Sum(op.Result.Output)
 		}
-		e.Chained = len(op.Then)
+		e.Chained, e.Generation = len(op.Then), op.Mapping
 	case *fsm.Nack:
 		e.Op, e.Token, e.Message = Nack, op.Token.String(), op.Token.Message.String()
-		e.Permanent, e.Delay = op.Permanent, op.DelayMillis
+		e.Permanent, e.Delay, e.Generation = op.Permanent, op.DelayMillis, op.Mapping
 	case *fsm.Extend:
 		e.Op, e.Token, e.Message, e.Length = Extend, op.Token.String(), op.Token.Message.String(), op.LeaseMillis
 	case *fsm.Release:
@@ -354,6 +355,7 @@ func strange(o *fsm.QueueOptions) string {
 		// Of these nothing follows in the log.
 		PushURL: o.PushURL, PushConcurrency: o.PushConcurrency, PushTimeoutMillis: o.PushTimeoutMillis, PushSecrets: o.PushSecrets,
 		PushPermanent: o.PushPermanent, PushHeaders: o.PushHeaders,
+		Schema: o.Schema, Map: o.Map, MapTo: o.MapTo, // what is enqueued by it stands in acks, and whether it may is judged by Mapped
 	}
 	plain.Normalize()
 	if reflect.DeepEqual(&plain, o) {
