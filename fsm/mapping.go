@@ -239,6 +239,9 @@ func (s *State) MappingGeneration(queue uint32) uint64 {
 // EachMapTo calls f with name, options and generation of the queues that have map_to, in the order of names, until it returns false or
 // most queues, mapped or not, have been looked at. next is the cursor for more, "" at the end.
 func (s *State) EachMapTo(after string, most int, f func(name string, o *QueueOptions, generation uint64) bool) (next string) {
+	if s.mappers == 0 {
+		return ""
+	}
 	return s.eachQueue(after, most, func(q *queue) bool {
 		return q.meta.options.MapTo.Queue == "" || f(q.meta.name, &q.meta.options, q.meta.generation)
 	})

@@ -194,3 +194,17 @@ func TestAckOfMapping(t *testing.T) {
 		t.Errorf("taken away, it is %+v", is.Queue.Options.MapTo)
 	}
 }
+
+// At any node a body is judged by what the leader knows.
+func TestSchemaAtFollowers(t *testing.T) {
+	all := stations(t, 3, Config{})
+	for i, s := range all {
+		b := browse(t, s.addr)
+		b.steady = true
+		if i == 0 {
+			b.ok("PUT", "/v1/queues/typed", fmt.Sprintf(`{"schema":%q}`, needsA), nil)
+		}
+		b.refused("POST", "/v1/queues/typed/messages", `{"body":{"a":"x"}}`, wire.CodeInvalidArgument, "schema")
+		b.ok("POST", "/v1/queues/typed/messages", `{"body":{"a":1}}`, nil)
+	}
+}

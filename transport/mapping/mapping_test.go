@@ -88,6 +88,43 @@ func TestBody(t *testing.T) {
 	}
 }
 
+// What is paid for comes to what the library makes of it: operators and functions of ours in their place change nothing else.
+func TestAsTheLibrary(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ expression, body string }{
+		{`1 + 2 + 0.5 + body`, `7`}, {`"a" + "b" + body`, `"c"`}, {`body.a == body.b`, `{"a":[1,{"x":2}],"b":[1,{"x":2}]}`},
+		{`body.a == body.b`, `{"a":[1,2],"b":[2,1]}`}, {`body.a != body.b`, `{"a":null,"b":false}`}, {`1 == 1.0 and body == 1`, `1.0`}, {`body == nil`, `null`},
+		{`"x" in body and not ("y" in body) and "y" not in body`, `{"x":null}`}, {`2 in body`, `[1,2.0]`}, {`3 in 1..2`, `0`}, {`1 in body`, `null`},
+		{`body matches "^a+$"`, `"aaa"`}, {`body contains "b" or body startsWith "a" or body endsWith "c"`, `"xbx"`},
+		{`filter(body, # > 1)`, `[1,2,3]`}, {`map(body, # * 2)`, `[1,2,3]`}, {`all(body, # > 0)`, `[1,2]`}, {`any(body, # > 1)`, `[1,2]`}, {`none(body, # > 1)`, `[1,2]`},
+		{`one(body, # == 1)`, `[1,2]`}, {`count(body, # > 1)`, `[1,2,3]`}, {`sum(body, # * 2)`, `[1,2,3]`}, {`find(body, # > 1)`, `[1,2,3]`}, {`findIndex(body, # > 1)`, `[1,2,3]`},
+		{`findLast(body, # > 1)`, `[1,2,3]`}, {`findLastIndex(body, # > 1)`, `[1,2,3]`}, {`reduce(body, #acc + #, 10)`, `[1,2,3]`}, {`reduce(body, #acc * #)`, `[2,3]`},
+		{`map(body, map(#, # + 1))`, `[[1],[2,3]]`}, {`let x = body; x ? 1 : 2`, `true`}, {`body?.a?.b ?? "none"`, `{}`}, {`body | filter(# > 1) | map(# + 1)`, `[1,2]`},
+	} {
+		t.Run(c.expression, func(t *testing.T) {
+			t.Parallel()
+			p, err := Compile(c.expression, Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bare, err := compile(c.expression, Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			evaluate := func(p *Program) string {
+				b, _, err := p.Body(t.Context(), input(c.body), 1000)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(b)
+			}
+			if got, want := evaluate(p), evaluate(&Program{Body, bare}); got != want || got == "" {
+				t.Errorf("%s, want %s as the library has it", got, want)
+			}
+		})
+	}
+}
+
 // What the body is depends on what it says it is.
 func TestBodyIsRead(t *testing.T) {
 	t.Parallel()
