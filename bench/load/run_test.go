@@ -360,7 +360,7 @@ func TestPreloadTooSmall(t *testing.T) {
 	if _, err := Run(context.Background(), cfg); err == nil || !strings.Contains(err.Error(), "preload more") {
 		t.Errorf("%v", err)
 	}
-	cfg.WarmUp, cfg.For, cfg.Preload = -1, 20*time.Second, 2000
+	cfg.WarmUp, cfg.For, cfg.Preload = -1, 20*time.Second, 100_000 // which no machine drains before it is measured
 	began := time.Now()
 	res := mustRun(t, cfg)
 	if res.Messages == 0 || !res.OK() || time.Since(began) > 15*time.Second {
