@@ -198,7 +198,7 @@ func TestChoose(t *testing.T) {
 		{7, "", 1, ""},
 		{1, disk, 1, ""},
 		{1, model, 0, "nothing of that"},
-		{24, "", 0, "nothing of that"},
+		{25, "", 0, "nothing of that"},
 		{12, disk + "," + nodes, 1, ""},
 		{0, disk + ",units", 0, `layer "units": want model`},
 	} {
