@@ -48,7 +48,7 @@ test: setup lint build ## every test that CI runs, race detector on
 	cd bench/peers && go test -race ./...
 	cd bench/openapi && go test ./...
 
-verify: ## the whole programme, layer after layer, about 80 minutes: the end of bin/verify.log says which failed
+verify: ## the whole programme, layer after layer, two hours: the end of bin/verify.log says which failed
 	@scripts/verify
 
 coverage: ## the share of statements of fsm and wire that their tests reach; less than 95 % fails
