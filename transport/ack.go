@@ -39,7 +39,7 @@ func (c *conn) ack(raw wire.Raw) bool {
 		if typed != nil {
 			f = misfit(typed, req.Then[i].Queue, fmt.Sprintf("then[%d].message.body", i), req.Then[i].Message.Body)
 		}
-		if f != nil {
+		if f = c.unlessAnswered(f); f != nil {
 			return c.fault(raw.Tag, f)
 		}
 		op.Then[i].Queue = wire.View(req.Then[i].Queue)

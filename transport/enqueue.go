@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/quorate/quorate/cluster/group"
@@ -64,6 +65,22 @@ func (c *conn) enqueue(raw wire.Raw) bool {
 		named = named || m.TaskID != ""
 		setMessage(&op.Messages[i], m)
 	}
+	if refused != nil && c.key != nil {
+		// Under a key all goes in or nothing: which messages are refused may be otherwise when it comes again, and its parts with them.
+		kept, f := c.answered()
+		if f != nil {
+			return c.fault(raw.Tag, f)
+		}
+		if !kept {
+			return c.fault(raw.Tag, firstOf(refused))
+		}
+		for i := range refused {
+			if refused[i] != nil {
+				setMessage(&op.Messages[i], &req.Messages[i])
+			}
+		}
+		refused = nil
+	}
 	if refused != nil {
 		c.enqueueParts(raw.Tag, op, req, request, refused)
 		return true
@@ -80,6 +97,21 @@ func (c *conn) enqueue(raw wire.Raw) bool {
 		}
 	}
 	return true
+}
+
+// firstOf is the first refusal of a batch, with its place.
+func firstOf(refused []*wire.Fault) *wire.Fault {
+	for i, f := range refused {
+		if f != nil && len(refused) > 1 {
+			g := *f
+			g.Message = fmt.Sprintf("messages[%d]: %s; under an Idempotency-Key a batch goes in as a whole, and nothing was enqueued", i, f.Message)
+			return &g
+		}
+		if f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 // onlyLarge reports whether a batch that f refuses is fine but for messages that are too large each by itself: those are

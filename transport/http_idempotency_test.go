@@ -345,3 +345,63 @@ func TestIdempotencyRefusals(t *testing.T) {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
+
+// What a schema lets in may change between two tries: what was done is answered as it was, what was not is done or refused as a whole, and
+// no part of a request takes the answer of another.
+func TestIdempotencyKeyOverSchemas(t *testing.T) {
+	n := stations(t, 1, Config{})[0]
+	b := browse(t, n.addr)
+	const path, batch, text = "/v1/queues/q/messages", `{"messages":[{"body":"a"},{"body":1},{"body":"b"}]}`, `{"schema":"{\"type\":\"string\"}"}`
+	total := func(queue string) int {
+		t.Helper()
+		var s struct{ Total int }
+		b.ok("GET", "/v1/queues/"+queue+"/stats", "", &s)
+		return s.Total
+	}
+	b.ok("PUT", "/v1/queues/q", "", nil)
+	first := b.under("whole", "POST", path, batch)
+	one := b.under("one", "POST", path, `{"body":2}`)
+	if first.status != 201 || one.status != 201 {
+		t.Fatalf("%d %s, %d %s", first.status, first.body, one.status, one.body)
+	}
+	b.ok("PATCH", "/v1/queues/q", text, nil)
+	b.same(first, "whole", "POST", path, batch)
+	b.same(one, "one", "POST", path, `{"body":2}`)
+	if got := total("q"); got != 4 {
+		t.Errorf("%d messages, want 4", got)
+	}
+
+	// What goes in in parts goes in whole or not at all.
+	a := b.under("parts", "POST", path, batch)
+	if p := b.problem("parts", a); a.status != 400 || !strings.Contains(p.Detail, "messages[1]") || !strings.Contains(p.Detail, "as a whole") {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	b.ok("PATCH", "/v1/queues/q", `{"schema":""}`, nil)
+	if a = b.under("parts", "POST", path, batch); a.status != 201 || a.header.Get(replayedHeader) != "" || strings.Contains(string(a.body), `"error"`) {
+		t.Errorf("%d %s, replayed %q", a.status, a.body, a.header.Get(replayedHeader))
+	}
+	if got := total("q"); got != 7 {
+		t.Errorf("%d messages, want 7", got)
+	}
+
+	// An ack that was refused for the queue it goes on to is no answer for the next one.
+	b.ok("PUT", "/v1/queues/z", text, nil)
+	b.put("w", `{"body":1}`)
+	b.put("w", `{"body":2}`)
+	got := b.take("w", `{"max":2}`)
+	if len(got) != 2 {
+		t.Fatalf("leased %+v", got)
+	}
+	acks := `{"operations":[{"op":"ack","token":"` + got[0].Token + `","then":[{"queue":"z","body":1}]},{"op":"ack","token":"` + got[1].Token + `"}]}`
+	a = b.under("acks", "POST", "/v1/leases/batch", acks)
+	if a.status != 200 || !strings.Contains(string(a.body), "invalid_argument") {
+		t.Fatalf("%d %s", a.status, a.body)
+	}
+	b.ok("PATCH", "/v1/queues/z", `{"schema":""}`, nil)
+	if a = b.under("acks", "POST", "/v1/leases/batch", acks); a.status != 200 || strings.Contains(string(a.body), `"error"`) {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+	if z, w := total("z"), total("w"); z != 1 || w != 0 {
+		t.Errorf("%d messages in the queue behind, %d in the one that was worked off; want 1 and 0", z, w)
+	}
+}

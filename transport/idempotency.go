@@ -5,11 +5,13 @@ import (
 
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/transport/httpapi"
+	"github.com/quorate/quorate/wire"
 )
 
 // idempotencyKey is the key of a visit's operations, as the log carries it, with the number of the next one.
 type idempotencyKey struct {
 	fsm.IdempotencyKey
+	from uint32 // the part of the visit's first request
 	note []byte
 }
 
@@ -29,7 +31,7 @@ func keyOf(reqs []httpapi.Request) *httpapi.Idempotency {
 
 func newKey(key *httpapi.Idempotency) *idempotencyKey {
 	return &idempotencyKey{
-		IdempotencyKey: fsm.IdempotencyKey{Key: fsm.HashIdempotencyKey([]byte(key.Key)), Print: key.Print, Part: key.Part}, note: key.Note,
+		IdempotencyKey: fsm.IdempotencyKey{Key: fsm.HashIdempotencyKey([]byte(key.Key)), Print: key.Print, Part: key.Part}, from: key.Part, note: key.Note,
 	}
 }
 
@@ -38,6 +40,42 @@ func (c *conn) keyFor(op fsm.Op) *fsm.Idempotent {
 	o := &fsm.Idempotent{IdempotencyKey: c.key.IdempotencyKey, Note: c.key.note, Op: op}
 	c.key.Part++
 	return o
+}
+
+// partOf has the operation of the i-th request of a visit bear its number, whatever became of those before it: one that was refused at the
+// door the first time must not have the others take each other's answers the next time.
+func (c *conn) partOf(i int) {
+	if c.key != nil {
+		c.key.Part = c.key.from + uint32(i)
+	}
+}
+
+// answered says whether the next operation has been carried out under its key: then its answer is there, and what is judged by has changed since.
+func (c *conn) answered() (is bool, f *wire.Fault) {
+	if c.key == nil {
+		return false, nil
+	}
+	_, err := c.srv.group("").Read(c.visit, false, func(st *fsm.State) { _, is = st.Kept(&c.key.IdempotencyKey) })
+	if err != nil {
+		return false, sureFault(faultOf(err))
+	}
+	return is, nil
+}
+
+// unlessAnswered is a refusal of the next operation at the door, or nil where the operation was carried out under its key before what refuses it
+// now was there: then the first answer is what it gets.
+func (c *conn) unlessAnswered(f *wire.Fault) *wire.Fault {
+	if f == nil {
+		return nil
+	}
+	kept, unsure := c.answered()
+	switch {
+	case unsure != nil:
+		return unsure
+	case kept:
+		return nil
+	}
+	return f
 }
 
 // seeKey notes whether an operation with a key was carried out. mu is held, and st may be read.
@@ -55,10 +93,13 @@ func (c *conn) seeKey(k *call, st *fsm.State, repeat bool) {
 }
 
 // sayRepeats tells whoever asked what became of the operations, when none is under way any more or he has gone.
-func (c *conn) sayRepeats(key *httpapi.Idempotency) {
+func (c *conn) sayRepeats(key *httpapi.Idempotency, requests int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key.Part = c.key.Part
+	if requests > 1 { // those that were refused at the door have their numbers too; one by itself may be no operation, but a read
+		key.Part = c.key.from + uint32(requests)
+	}
 	key.Replayed += c.repeats.replayed
 	key.Fresh += c.repeats.fresh
 	if c.repeats.note != nil {

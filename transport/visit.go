@@ -31,7 +31,7 @@ func (v visitors) Do(ctx, gone context.Context, reqs ...httpapi.Request) []httpa
 	c.greeted, c.visit = true, ctx
 	if key := keyOf(reqs); key != nil {
 		c.key = newKey(key)
-		defer c.sayRepeats(key)
+		defer c.sayRepeats(key, len(reqs))
 	}
 	defer c.leaveVisit()
 	if f := v.seat(gone, c, reqs); f != nil {
@@ -52,6 +52,7 @@ func (v visitors) Do(ctx, gone context.Context, reqs ...httpapi.Request) []httpa
 		default:
 			raw, _, err := wire.Next(wire.AppendFrame(nil, r.Type, uint64(i+1), r.Body))
 			left++
+			c.partOf(i)
 			if err != nil {
 				answers[i].Fault = wire.NewFault(wire.CodeInvalidArgument, "%s", err.Error())
 				left--

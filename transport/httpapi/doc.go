@@ -40,6 +40,10 @@
 // two polls that wait under one key, one is given the message, the other the same one again or, where its time is over, overloaded (503): sent
 // again, it gets the answer. In Problem.RequestID and in Quorate-Index a repeat has its own.
 //
+// What the door judges by, schemas above all, may change between two tries. What was done keeps its answer; a batch of messages under a key goes
+// in as a whole or is refused as a whole, with the first message that is refused; each operation of another batch has its own number, whatever
+// became of those before it. A bulk operation on dead letters that found none has done nothing, and keeps no key.
+//
 // Not kept, so that they may be sent again under the key, are: what was refused before it was proposed (400, 413, 503 …), for nothing has
 // happened; refusals with retry that are for now (queue_full, overloaded), unless part of a batch went in; a poll or a bulk operation on dead letters that found
 // nothing. A request whose outcome is unknown may be sent again at once.

@@ -43,7 +43,10 @@ func (r *run) length(v any) (int, error) {
 	if s, ok := v.(string); ok {
 		return utf8.RuneCountInString(s), r.pay(len(s))
 	}
-	if list, ok := listOf(v); ok {
+	switch list := v.(type) {
+	case []any:
+		return len(list), r.pay(0)
+	case []int: // of a range: not copied for this
 		return len(list), r.pay(0)
 	}
 	if o, ok := objectOf(v); ok {

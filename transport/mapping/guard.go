@@ -38,6 +38,13 @@ func (g *guard) Visit(node *ast.Node) {
 		if !loops[n.Name] {
 			g.refuse(n, "there is no function %s here", n.Name)
 		}
+		if len(n.Arguments) == 1 { // sum(list), count(list): without a predicate there is no turn that pays
+			item := &ast.PointerNode{}
+			item.SetLocation(n.Location())
+			each := &ast.PredicateNode{Node: call("__turn", n, item)}
+			each.SetLocation(n.Location())
+			n.Arguments = append(n.Arguments, each)
+		}
 	case *ast.PredicateNode:
 		n.Node = call("__turn", n.Node, n.Node)
 	case *ast.BinaryNode:

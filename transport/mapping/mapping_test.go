@@ -245,6 +245,8 @@ func TestBounds(t *testing.T) {
 		{"an object doubled", doubled(40, `{a: 1}`, `{a: x, b: x}`, `x`)},
 		{"loops in loops", `all(1..1000, all(1..1000, all(1..1000, true)))`},
 		{"loops over one list", `let l = 1..1000; count(l, count(l, count(l, true) > 0) > 0)`},
+		{"sums of a long list", `let x = 1..490000; map(1..255, [sum(x), sum(x), sum(x)])`},
+		{"counts without a condition", `let x = map(1..100000, true); map(1..1000, count(x))`},
 		{"a long range", `1..100000000`},
 		{"ranges in a loop", `map(1..1000, 1..1000)`},
 		{"replaced by much", `let s = join(map(1..10000, "aaaaaaaaaa"), ""); replace(s, "a", s)`},

@@ -13,11 +13,12 @@
 // the schema makes of it (an allOf of two, nested thirty deep, is a billion looks at one number):
 //
 //   - each look of a schema at a value counts as many steps as the schema has branches, each match of a pattern as many as it may take, and
-//     a body of n bytes has stepsBase + n*stepsByte of them. Beyond, the body is refused: it is too much work;
-//   - patterns are RE2 (no look-around, linear time) of at most maxPattern instructions;
+//     a body of n bytes has stepsBase + n*stepsByte of them, stepsMost at most. Beyond, the body is refused: it is too much work. A look that
+//     fails is kept as an error of some 250 bytes until the body is judged, so steps are memory as well as time;
+//   - patterns are RE2 (no look-around, linear time) of at most maxPattern instructions, and maxPatterns all together: compiled schemas are kept;
 //   - values nest at most maxNesting deep, and a number has at most maxNumber characters and maxExponent as its exponent: exact arithmetic on
 //     1e999999 takes seconds;
-//   - maxTurns bodies are parsed at once in the process, since a parsed one takes up to thirty times its bytes;
+//   - maxTurns bodies are judged at once in the process, and one of more than largeBody, since a parsed one takes up to thirty times its bytes;
 //   - a Cache keeps at most as many schemas ready as it was made for.
 //
 // # Decisions

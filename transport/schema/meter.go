@@ -1,10 +1,14 @@
 package schema
 
 import (
+	"encoding/json"
 	"fmt"
+	"math/big"
 	"reflect"
 	"regexp"
 	"regexp/syntax"
+	"slices"
+	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -13,22 +17,33 @@ import (
 const (
 	stepsBase = 10_000
 	stepsByte = 64
+	// stepsMost is what no body takes of a sound schema, be it as long as bodies may be: a step that fails is some 250 bytes of error, kept
+	// until the end.
+	stepsMost = 2_000_000
 )
 
 // maxPattern is how many instructions a regular expression may have, and matchStep how many of them, times bytes, are one step.
 const (
-	maxPattern = 1000
-	matchStep  = 64
+	maxPattern  = 1000
+	maxPatterns = 20_000 // of all of a schema: about 2 MB
+	matchStep   = 64
 )
+
+// ratSteps is what comparing two numbers that are written otherwise costs, with exponents up to maxExponent.
+const ratSteps = 16
 
 // spent is what a meter panics with when a body has no steps left. It is caught where the steps were given.
 type spent struct{}
 
 // meter counts what one look of a schema at a body costs.
-type meter struct{ left, most int }
+type meter struct {
+	left, most int
+	patterns   int  // instructions and classes of all patterns
+	marks      bool // some part has unevaluated…: each look at a list or an object notes all that is in it
+}
 
 func (m *meter) begin(bytes int) {
-	m.most = stepsBase + stepsByte*bytes
+	m.most = min(stepsBase+stepsByte*bytes, stepsMost)
 	m.left = m.most
 }
 
@@ -99,12 +114,23 @@ func (m *meter) install(root *jsonschema.Schema) {
 func (m *meter) toll(s *jsonschema.Schema) {
 	steps := 1 + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.Properties) + len(s.PatternProperties) + len(s.Required) +
 		len(s.Dependencies) + len(s.DependentRequired) + len(s.DependentSchemas) + len(s.PrefixItems)
-	if s.Enum != nil {
-		steps += len(s.Enum.Values)
+	m.marks = m.marks || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
+	// The library compares with const and enum before it asks for the format, and each time by exact arithmetic: both are done here.
+	var values []any
+	what := ""
+	switch {
+	case s.Const != nil:
+		values, what = []any{*s.Const}, "value must be "
+	case s.Enum != nil:
+		values, what = s.Enum.Values, "value must be one of "
 	}
+	s.Const, s.Enum = nil, nil
 	own := s.Format
 	s.Format = &jsonschema.Format{Validate: func(v any) error {
-		m.pay(steps)
+		m.pay(steps * (1 + m.size(v))) // each branch may measure it, or note what is in it
+		if what != "" && !slices.ContainsFunc(values, func(w any) bool { return m.same(v, w) }) {
+			return &unequal{what, values}
+		}
 		if own != nil {
 			return own.Validate(v)
 		}
@@ -113,6 +139,83 @@ func (m *meter) toll(s *jsonschema.Schema) {
 	if own != nil {
 		s.Format.Name = own.Name
 	}
+}
+
+// size is what a look at a value costs beside its branches: a text is measured, and of a list or an object it may be noted what is in it.
+func (m *meter) size(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) / matchStep
+	case []any:
+		if m.marks {
+			return len(v)
+		}
+	case map[string]any:
+		if m.marks {
+			return len(v)
+		}
+	}
+	return 0
+}
+
+// same compares values as JSON Schema does: numbers by what they are.
+func (m *meter) same(a, b any) bool {
+	m.pay(1)
+	switch x := a.(type) {
+	case map[string]any:
+		y, ok := b.(map[string]any)
+		if !ok || len(x) != len(y) {
+			return false
+		}
+		for k, v := range x {
+			if w, there := y[k]; !there || !m.same(v, w) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		y, ok := b.([]any)
+		return ok && slices.EqualFunc(x, y, m.same)
+	case string:
+		y, ok := b.(string)
+		if ok && len(x) == len(y) {
+			m.pay(len(x) / matchStep)
+		}
+		return ok && x == y
+	case json.Number:
+		y, ok := b.(json.Number)
+		if !ok || x == y {
+			return ok
+		}
+		m.pay(ratSteps)
+		p, ok1 := new(big.Rat).SetString(string(x))
+		q, ok2 := new(big.Rat).SetString(string(y))
+		return ok1 && ok2 && p.Cmp(q) == 0
+	}
+	return a == b
+}
+
+// unequal says that a value is none of those of const or enum.
+type unequal struct {
+	what   string
+	values []any
+}
+
+func (e *unequal) Error() string {
+	var b strings.Builder
+	b.WriteString(e.what)
+	for i, v := range e.values {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if b.Len() > 200 {
+			b.WriteString("…")
+			break
+		}
+		text, _ := json.Marshal(v)
+		b.Write(text)
+	}
+	return b.String()
 }
 
 // pattern is the engine of regular expressions: RE2, bounded, and paid for.
@@ -127,6 +230,13 @@ func (m *meter) pattern(text string) (jsonschema.Regexp, error) {
 	}
 	if len(prog.Inst) > maxPattern {
 		return nil, fmt.Errorf("pattern %.100q has %d instructions; at most %d are allowed: fewer or smaller repetitions would be right", text, len(prog.Inst), maxPattern)
+	}
+	size := len(prog.Inst)
+	for i := range prog.Inst {
+		size += len(prog.Inst[i].Rune) / 4
+	}
+	if m.patterns += size; m.patterns > maxPatterns {
+		return nil, fmt.Errorf("pattern %.100q: the patterns of the schema have more than %d instructions and classes together; fewer would be right", text, maxPatterns)
 	}
 	re, err := regexp.Compile(text)
 	if err != nil {

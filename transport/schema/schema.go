@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // MaxBytes is how long a queue's schema may be.
@@ -24,6 +25,11 @@ const copies = 4
 const maxTurns = 4
 
 var turns = make(chan struct{}, maxTurns)
+
+// largeBody is from how many bytes on a body is judged while no other such one is: what looks at it fail may take hundreds of megabytes.
+const largeBody = 16 << 10
+
+var large sync.Mutex
 
 // Schema is a JSON Schema ready for use, by several goroutines.
 type Schema struct {
@@ -118,6 +124,10 @@ var ErrNotJSON = errors.New("the body is no JSON")
 
 // Check judges a body. The error says what is wrong, where, and what would be right; it holds no more of the body than names and short values.
 func (s *Schema) Check(body []byte) error {
+	if len(body) > largeBody {
+		large.Lock()
+		defer large.Unlock()
+	}
 	turns <- struct{}{}
 	defer func() { <-turns }()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
@@ -170,6 +180,12 @@ func say(e *jsonschema.ValidationError, said *[]string) {
 	}
 	if u.Error != nil {
 		why = u.Error.String()
+	}
+	if f, ok := e.ErrorKind.(*kind.Format); ok {
+		var own *unequal
+		if errors.As(f.Err, &own) {
+			why = own.Error()
+		}
 	}
 	*said = append(*said, cut(at, 200)+": "+why)
 }

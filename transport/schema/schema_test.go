@@ -108,6 +108,59 @@ func branching(n int, way, leaf string) string {
 	return b.String()
 }
 
+// numbers are so many, with commas.
+func numbers(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d,", i)
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+// object has so many members.
+func object(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"m%d":1,`, i)
+	}
+	return "{" + strings.TrimSuffix(b.String(), ",") + "}"
+}
+
+// What is compiled is kept, so that patterns are bounded together too.
+func TestPatternsAreBoundedTogether(t *testing.T) {
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, `"p%d":{"pattern":"a{900}"},`, i)
+	}
+	_, err := Compile(`{"properties":{` + strings.TrimSuffix(b.String(), ",") + `}}`)
+	if err == nil || !strings.Contains(err.Error(), "patterns of the schema") {
+		t.Errorf("%v, want the patterns refused", err)
+	}
+}
+
+// Constants are compared as JSON Schema does, by what numbers are, and what would be right is said.
+func TestConstants(t *testing.T) {
+	for _, c := range []struct{ schema, body, says string }{
+		{`{"enum":[1,"a",null,[1,{"b":2}]]}`, `1.0`, ""},
+		{`{"enum":[1,"a",null,[1,{"b":2}]]}`, `[1e0,{"b":2.0}]`, ""},
+		{`{"enum":[1,"a",null]}`, `null`, ""},
+		{`{"enum":[1,"a",null]}`, `"b"`, `value must be one of 1, "a", null`},
+		{`{"const":{"a":1}}`, `{"a":1,"b":2}`, `value must be {"a":1}`},
+		{`{"const":null}`, `null`, ""},
+		{`{"const":null}`, `0`, `value must be null`},
+		{`{"not":{"const":1}}`, `1.0`, "/: "},
+		{`{"const":true}`, `1`, `value must be true`},
+	} {
+		s, err := Compile(c.schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = s.Check([]byte(c.body)); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, %s: %v, want %q", c.schema, c.body, err, c.says)
+		}
+	}
+}
+
 // A schema that makes much of little is stopped, whatever way it goes, and its next body is judged as if nothing had been.
 func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
@@ -120,6 +173,11 @@ func TestWorkIsBounded(t *testing.T) {
 		{"twice an item", deep, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
 		{"by an anchor", `{"$id":"quorate:schema","$dynamicAnchor":"n","items":{"allOf":[{"$dynamicRef":"#n"},{"$dynamicRef":"#n"}]}}`,
 			strings.Repeat("[", 60) + strings.Repeat("]", 60)},
+		{"many items, thirty ways that fail", `{"items":{"anyOf":[` + strings.Repeat(`{"type":"string"},`, 29) + `{"type":"string"}]}}`,
+			"[" + strings.Repeat("1,", 200_000) + "1]"},
+		{"many items, none of many values", `{"items":{"enum":[` + numbers(10_000) + `]}}`, "[" + strings.Repeat("-1,", 300) + "-1]"},
+		{"many constants", `{"items":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/c"},`, 499) + `{"$ref":"#/$defs/c"}]},"$defs":{"c":{"enum":[` + numbers(2000) + `]}}}`, "[" + strings.Repeat("-1,", 1000) + "-1]"},
+		{"what is not evaluated", `{"unevaluatedProperties":false,"allOf":[` + strings.Repeat(`{"minProperties":1},`, 1999) + `{"minProperties":1}]}`, object(20_000)},
 		{"a long text and a large pattern", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"(a?){300}$"},`, 200), ",") + `]}`, `"` + strings.Repeat("a", 20000) + `b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
