@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -89,12 +88,7 @@ func demo(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case err = <-killed:
-	case <-time.After(time.Minute):
-		err = errors.New("the leader was not killed: the work ended before half of it was seen done")
-	}
-	if err != nil {
+	if err := w.leaderKilled(killed); err != nil {
 		return err
 	}
 	stopWorkers()

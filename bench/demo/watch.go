@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -13,10 +14,12 @@ import (
 // watch follows the queue's counters: it draws the progress bar, measures the longest time without a recorded result,
 // and calls half once when half of the work is done.
 type watch struct {
-	cl      *client.Client
-	total   int64
-	half    func()
-	longest time.Duration // read it after run has returned
+	cl    *client.Client
+	total int64
+	half  func()
+	// Read them after run has returned.
+	longest time.Duration
+	halfway bool // half has been called
 }
 
 func (w *watch) run(ctx context.Context) {
@@ -24,7 +27,6 @@ func (w *watch) run(ctx context.Context) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	done, last, started := int64(0), time.Now(), time.Now()
-	halfway := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -44,13 +46,27 @@ func (w *watch) run(ctx context.Context) {
 			w.longest = max(w.longest, time.Since(last))
 			done, last = q.Results, time.Now()
 		}
-		if !halfway && done*2 >= w.total {
-			halfway = true
+		if !w.halfway && done*2 >= w.total {
+			w.halfway = true
 			w.half()
 		}
 		if bar {
 			w.draw(done, started)
 		}
+	}
+}
+
+// leaderKilled waits for what half has begun, after all the work is done and run has returned. Few files are done before run
+// has looked once: then no leader is going to be killed, and there is nothing to wait for.
+func (w *watch) leaderKilled(killed <-chan error) error {
+	if !w.halfway {
+		return fmt.Errorf("%d files are done before a leader could be killed half-way: choose a folder with some hundreds of files", w.total)
+	}
+	select {
+	case err := <-killed:
+		return err
+	case <-time.After(time.Minute):
+		return errors.New("a minute after the work ended, the leader that was killed half-way is not back")
 	}
 }
 
