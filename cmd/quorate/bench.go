@@ -112,6 +112,10 @@ Every message is accounted for: one that is lost, delivered twice or changed, co
 			return usagef("there is no workload %q, want one of %s", args[0], strings.Join(cmd.ValidArgs, ", "))
 		case kill && (cfg.Workload != load.Delayed || self < 2):
 			return usagef("--kill-leader is for the workload %s with --self 2 or more: it kills only nodes that it has started", load.Delayed)
+		case cfg.HTTPKeys && cfg.HTTP == 0:
+			return usagef("--http-keys goes with --http N: the keys are of HTTP requests")
+		case cfg.HTTP != 0 && cfg.Workload != load.W1 && cfg.Workload != load.W3:
+			return usagef("--http goes with %s and %s: %s does not send by HTTP", load.W1, load.W3, args[0])
 		}
 		if cfg.Workload == load.Queued && self < 2 {
 			return usagef("%s kills nodes, and only those that it has started: --self 2 or more is wanted", load.Queued)
