@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -271,6 +273,36 @@ func TestWrongUse(t *testing.T) {
 			t.Errorf("exit %d, %s", code, errs)
 		}
 	})
+}
+
+// A word that is no command is what is wrong, whatever flags come after it, with every noun.
+func TestUnknownVerbs(t *testing.T) {
+	t.Parallel()
+	refused := func(name string, args []string, want string) {
+		t.Run(name, func(t *testing.T) {
+			code, out, errs := cliRun(t, "127.0.0.1:1", "", args...)
+			if code != exitUsage || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("exit %d, stdout %q, stderr %q, want %q", code, out, errs, want)
+			}
+		})
+	}
+	nouns := 0
+	for _, cmd := range newRoot(nil, io.Discard, io.Discard).Commands() {
+		if !cmd.HasSubCommands() {
+			continue
+		}
+		nouns++
+		want := fmt.Sprintf(`unknown command "zzzzzz" for %q`, cmd.CommandPath())
+		refused(cmd.Name(), []string{cmd.Name(), "zzzzzz"}, want)
+		refused(cmd.Name()+" with a flag", []string{cmd.Name(), "zzzzzz", "--config", "quorate.toml"}, want)
+	}
+	if nouns < 9 {
+		t.Errorf("%d nouns", nouns)
+	}
+	refused("no noun, with a flag", []string{"frobnicate", "--colour", "red"}, `unknown command "frobnicate" for "quorate"`)
+	refused("misspelt, with a flag", []string{"queue", "crate", "q", "--lease", "5s"}, "did you mean create?")
+	refused("a flag before the verb", []string{"queue", "--colour", "red"}, "unknown flag: --colour")
+	refused("a verb's own flag", []string{"config", "diff", "--colour", "red"}, "unknown flag: --colour")
 }
 
 // Every command has help that ends with 0 and shows how it is used.

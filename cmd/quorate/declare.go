@@ -225,10 +225,8 @@ func newConfig(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Compare the cluster with what quorate.toml declares",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("config needs a verb; see quorate config --help")
-		},
+		Args:  noSuchVerb,
+		RunE:  needsVerb,
 	}
 	var file string
 	diff := &cobra.Command{

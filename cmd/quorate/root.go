@@ -64,6 +64,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newConfig(c), newDoctor(c), newLog(c), newBench(c), newFloorNode(c), newVersion(c),
 	)
 	sayUsage(root)
+	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageTemplate(root.UsageTemplate() + durationHelp)
 	return root
 }
@@ -98,6 +99,16 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 		hint = "; did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
+}
+
+// wrongFlag blames the word before the flag where that is no command: a noun has no flags of a verb that it has not.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() {
+		if unknown := noSuchVerb(cmd, cmd.Flags().Args()); unknown != nil {
+			return unknown
+		}
+	}
+	return err
 }
 
 // connect opens a client; the caller closes it with the returned function.

@@ -29,10 +29,8 @@ one that it passes twice in autumn comes twice. UTC has neither.
 A fire time whose message the queue does not take (it is full, or missing and not to be made) is counted as refused,
 with the reason, and not tried again. One that nobody could fire for a minute, because the cluster had no leader, is
 missed: --missed says what then.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return usagef("schedule needs a verb; see quorate schedule --help")
-		},
+		Args: noSuchVerb,
+		RunE: needsVerb,
 	}
 	cmd.AddCommand(newScheduleCreate(c), newScheduleSet(c), newScheduleList(c), newScheduleShow(c), newSchedulePause(c, true),
 		newSchedulePause(c, false), newScheduleDelete(c))

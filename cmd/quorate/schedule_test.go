@@ -58,7 +58,7 @@ func TestScheduleCommands(t *testing.T) {
 		code int
 		want string
 	}{
-		{[]string{"schedule"}, exitUsage, "verb"},
+		{[]string{"schedule"}, exitUsage, ""},
 		{[]string{"schedule", "create", "x"}, exitUsage, "--cron"},
 		{[]string{"schedule", "create", "x", "--queue", "q", "--cron", "often"}, exitFailed, "five fields"},
 		{[]string{"schedule", "create", "x", "--queue", "q", "--cron", "@daily", "--zone", "Nowhere"}, exitFailed, "Europe/Berlin"},
