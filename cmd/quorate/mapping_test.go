@@ -14,7 +14,7 @@ func TestMapping(t *testing.T) {
 	t.Parallel()
 	addr := devNode(t)
 	schema := filepath.Join(t.TempDir(), "order.json")
-	if err := os.WriteFile(schema, []byte(`{"type":"object","required":["id"]}`), 0o600); err != nil {
+	if err := os.WriteFile(schema, []byte("{\n\t\"type\": \"object\",\r\n  \"required\": [\"id\"]\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	must(t, addr, "", "queue", "create", "bills")
@@ -49,10 +49,16 @@ func TestMapping(t *testing.T) {
 	if to["queue"] != "bills" || !strings.Contains(fmt.Sprint(to["expression"]), "body.paid") || show.Stats["mapping"] != "mapping" || !strings.Contains(fmt.Sprint(show.Options["schema"]), "required") {
 		t.Errorf("show: %v", show)
 	}
-	for _, want := range []string{"schema", "map-to", "bills=body.paid"} {
-		if out := must(t, addr, "", "queue", "show", "orders"); !strings.Contains(out, want) {
-			t.Errorf("show without %s: %s", want, out)
+	out = must(t, addr, "", "queue", "show", "orders")
+	column := strings.Repeat(" ", strings.Index(out, "orders")) // where the values begin: the name comes first
+	for _, want := range []string{"map-to", "bills=body.paid", "\nmapping" + column[len("mapping"):] + "at work\n",
+		"\nschema" + column[len("schema"):] + "{\n" + column + `    "type": "object",` + "\n" + column + `  "required": ["id"]` + "\n" + column + "}\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("show without %q: %s", want, out)
 		}
+	}
+	if out := must(t, addr, "", "queue", "stats", "orders"); !strings.Contains(out, "at work\n") {
+		t.Errorf("stats: %s", out)
 	}
 	for _, want := range []string{`quorate_mapped_messages_total{outcome="mapped",queue="orders"} 1`, `quorate_mapped_messages_total{outcome="nothing",queue="orders"} 1`,
 		`quorate_mapped_messages_total{outcome="failed",queue="orders"} 1`, "quorate_mapped_queues 1"} {

@@ -51,6 +51,20 @@ func (c *cli) fields(pairs ...string) error {
 	return w.Flush()
 }
 
+// linesOf are the pairs that show JSON as it was written, its lines below each other in the second column. Tabs and carriage
+// returns, which JSON has only between its tokens, would move the columns.
+func linesOf(name, text string) (pairs []string) {
+	for line := range strings.Lines(text) {
+		line = strings.ReplaceAll(strings.TrimRight(line, "\r\n"), "\t", "    ")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		pairs = append(pairs, name, line)
+		name = ""
+	}
+	return pairs
+}
+
 // printable escapes control characters.
 func printable(s string) string {
 	for _, r := range s {

@@ -112,7 +112,7 @@ func TestPush(t *testing.T) {
 		!strings.HasPrefix(show.Stats["push"].(string), "pushing") {
 		t.Errorf("show: %v", show)
 	}
-	if out := must(t, addr, "", "queue", "stats", "q"); !strings.Contains(out, "pushing") {
+	if out := must(t, addr, "", "queue", "stats", "q"); !strings.Contains(out, "at work") {
 		t.Errorf("stats: %s", out)
 	}
 	metrics := metricsOf(t, addr)

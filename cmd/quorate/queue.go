@@ -353,7 +353,7 @@ func newQueueShow(c *cli) *cobra.Command {
 				return c.json(queueJSON(q))
 			}
 			o := q.Options
-			return c.fields(append([]string{"name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
+			pairs := []string{"name", q.Name, "lease", o.Lease.String(), "retry", formatRetry(o.Retry), "max-dead", count(o.MaxDead),
 				"dead-overflow", o.DeadOverflow, "dead-letter-retention", o.DeadRetention.String(), "dedup-window", o.DedupWindow.String(),
 				"dedup-max-keys", count(o.DedupMaxKeys), "result-ttl", o.ResultTTL.String(), "max-results-bytes", count(o.MaxResultsBytes),
 				"ordering", o.Ordering, "dead-letter-queue", o.DeadLetterQueue, "max-depth", limit(o.MaxDepth), "max-bytes", limit(o.MaxBytes),
@@ -363,8 +363,10 @@ func newQueueShow(c *cli) *cobra.Command {
 				"max-in-flight-per-key", limit(o.MaxInFlightPerKey), "rate-per-key", rateText(o.RatePerKey), "burst-per-key", count(o.BurstPerKey),
 				"fair-by", o.FairBy, "fair-weights", weightsText(o.FairWeights),
 				"push-url", o.PushURL, "push-concurrency", defaulted(o.PushConcurrency), "push-timeout", defaulted(o.PushTimeout), "push-secrets", strings.Join(o.PushSecrets, ","),
-				"push-permanent", statusesText(o.PushPermanent), "push-headers", strings.Join(o.PushHeaders, ","), "push", q.Push,
-				"schema", o.Schema, "map", o.Map, "map-to", mapToText(o.MapTo), "mapping", q.Mapping}, whyRows(&q)...)...)
+				"push-permanent", statusesText(o.PushPermanent), "push-headers", strings.Join(o.PushHeaders, ","), "push", atWork(q.Push)}
+			pairs = append(pairs, linesOf("schema", o.Schema)...)
+			pairs = append(pairs, "map", o.Map, "map-to", mapToText(o.MapTo), "mapping", atWork(q.Mapping))
+			return c.fields(append(pairs, whyRows(&q)...)...)
 		}),
 	}
 }
@@ -428,10 +430,10 @@ func (c *cli) printStats(q client.QueueInfo, line bool) error {
 		"results", fmt.Sprint(q.Results), "result bytes", fmt.Sprint(q.ResultBytes), "dedup keys", fmt.Sprint(q.DedupKeys),
 		"tombstones", count(q.Tombstones), "average processing", q.AvgProcessing.String())
 	if q.Push != "" {
-		pairs = append(pairs, "push", q.Push)
+		pairs = append(pairs, "push", atWork(q.Push))
 	}
 	if q.Mapping != "" {
-		pairs = append(pairs, "mapping", q.Mapping)
+		pairs = append(pairs, "mapping", atWork(q.Mapping))
 	}
 	names := make([]string, 0, len(q.Totals))
 	for k := range q.Totals {

@@ -66,6 +66,16 @@ func list[T any](s []T) []T {
 	return s
 }
 
+// atWork says of a queue's push or mapping that it works, where its state only repeats its name.
+func atWork(state string) string {
+	for _, name := range []string{"pushing", "mapping"} {
+		if rest, ok := strings.CutPrefix(state, name); ok && (rest == "" || rest[0] == ';') {
+			return "at work" + rest
+		}
+	}
+	return state
+}
+
 // defaulted is a value of which 0 is the default.
 func defaulted[T int64 | time.Duration](v T) string {
 	if v == 0 {
