@@ -249,13 +249,16 @@ func newConfig(c *cli) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.asJSON() {
+			switch {
+			case c.asJSON():
 				all := []map[string]string{}
 				for _, f := range ds {
 					all = append(all, map[string]string{"kind": f.kind, "name": f.name, "key": f.key, "declared": f.declared, "actual": f.actual})
 				}
 				err = c.json(all)
-			} else {
+			case len(ds) == 0:
+				_, err = fmt.Fprintln(c.stdout, "nothing differs")
+			default:
 				rows := make([][]string, 0, len(ds))
 				for _, f := range ds {
 					rows = append(rows, []string{f.kind, f.name, f.key, f.declared, f.actual})

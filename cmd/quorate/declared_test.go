@@ -221,6 +221,12 @@ func TestDeclaredAreApplied(t *testing.T) {
 
 	log, stop := serveWith(t, file, ports)
 	await(t, "as declared", same, log)
+	if out := must(t, addr, "", "config", "diff", "--config", file); out != "nothing differs\n" {
+		t.Errorf("diff without differences: %q", out)
+	}
+	if out := must(t, addr, "", "config", "diff", "--config", file, "-o", "json"); out != "[]\n" {
+		t.Errorf("diff without differences as JSON: %q", out)
+	}
 	if out := must(t, addr, "", "queue", "show", "webhooks"); !strings.Contains(out, "per_key") || !strings.Contains(out, "*7") {
 		t.Errorf("webhooks: %s", out)
 	}
