@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 	"unicode/utf8"
 
@@ -61,6 +62,30 @@ type Program struct {
 	program *vm.Program
 }
 
+// The braces after the list of a loop are the loop's own: what is written as an object there goes wrong at its first colon,
+// where one after a key is right in all other braces.
+const (
+	loopColon = `unexpected token Operator(":")` // what the library says then
+	loopHint  = ` (an object within a loop needs braces of its own: {{...}})`
+)
+
+var firstKey = regexp.MustCompile(`\{\s*(\w+|"[^"]*"|'[^']*')\s*$`)
+
+// before is what of a text is before a place: both count from 1, columns in runes.
+func before(text string, line, column int) string {
+	for i := range text {
+		switch {
+		case line == 1 && column <= 1:
+			return text[:i]
+		case line == 1:
+			column--
+		case text[i] == '\n':
+			line--
+		}
+	}
+	return text
+}
+
 // Compile reads an expression. The error is an *Error.
 func Compile(text string, kind Kind) (*Program, error) {
 	switch {
@@ -78,7 +103,11 @@ func Compile(text string, kind Kind) (*Program, error) {
 		_, err = compile(text, kind)
 	}
 	if err != nil {
-		return nil, errorOf(err)
+		e := errorOf(err)
+		if e.Text == loopColon && firstKey.MatchString(before(text, e.Line, e.Column)) {
+			e.Text += loopHint
+		}
+		return nil, e
 	}
 	return &Program{kind, program}, nil
 }

@@ -165,6 +165,8 @@ func TestErrors(t *testing.T) {
 	for _, c := range []struct{ name, expression, want string }{
 		{"no expression", `body.`, "1:"},
 		{"an unknown name", "body.a +\n  nobody", "2:3: "},
+		{"an object for a loop", `map(body.items, {sku: .sku})`, `1:21: unexpected token Operator(":") (an object within a loop needs braces of its own: {{...}})`},
+		{"an object for a fold", `reduce(body, {"n": #acc + 1}, 0)`, "braces of its own"},
 		{"an unknown fact", `message.secret`, "1:"},
 		{"an unknown name of an operator", "body ==\nnobody", "2:1: unknown name nobody"},
 		{"an unknown name of a function", `upper(nobody)`, "1:7: unknown name nobody"},
@@ -218,6 +220,33 @@ func TestErrors(t *testing.T) {
 			var e *Error
 			if !errors.As(err, &e) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want an *Error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+// Who has written an object where a loop has its own braces is told so, and nobody else whose colon is wrong.
+func TestLoopHint(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, expression string
+		hint             bool
+	}{
+		{"map", `map(body, {a: 1})`, true},
+		{"two keys", `map(body, {a: 1, b: 2})`, true},
+		{"a quoted key", `reduce(body, { "n é" : 1}, 0)`, true},
+		{"after a pipe", `body | filter({a: 1})`, true},
+		{"on another line", "\"é\" in map(body, {\n  a: 1})", true},
+		{"a colon too many", `{a: b: 1}`, false},
+		{"a colon too many in a list", `[1, {a: body: 1}]`, false},
+		{"no object", `body: 1`, false},
+		{"after an object", `{a: 1}: 2`, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Compile(c.expression, Messages)
+			if err == nil || strings.HasSuffix(err.Error(), loopHint) != c.hint {
+				t.Errorf("%v, want a hint: %t", err, c.hint)
 			}
 		})
 	}
