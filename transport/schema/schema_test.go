@@ -168,7 +168,7 @@ func TestWorkIsBounded(t *testing.T) {
 	for _, c := range []struct{ name, schema, body string }{
 		{"all of two", branching(40, "allOf", `{"type":"number"}`), `1`},
 		{"any of two that fail", branching(40, "anyOf", `{"type":"string"}`), `1`},
-		{"none of two that fail", `{"not":` + strings.Replace(branching(40, "anyOf", `{"type":"string"}`), `{"$ref":"#/$defs/a0",`, `{"$ref":"#/not/$defs/a0",`, 1) + `}`, `1`},
+		{"none of two that fail", `{"not":` + strings.ReplaceAll(branching(40, "anyOf", `{"type":"string"}`), "#/$defs/", "#/not/$defs/") + `}`, `1`},
 		{"one of two", branching(40, "oneOf", `{"type":"number"}`), `1`},
 		{"twice an item", deep, strings.Repeat("[", 60) + strings.Repeat("]", 60)},
 		{"by an anchor", `{"$id":"quorate:schema","$dynamicAnchor":"n","items":{"allOf":[{"$dynamicRef":"#n"},{"$dynamicRef":"#n"}]}}`,
@@ -178,13 +178,13 @@ func TestWorkIsBounded(t *testing.T) {
 		{"many items, none of many values", `{"items":{"enum":[` + numbers(10_000) + `]}}`, "[" + strings.Repeat("-1,", 300) + "-1]"},
 		{"many constants", `{"items":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/c"},`, 499) + `{"$ref":"#/$defs/c"}]},"$defs":{"c":{"enum":[` + numbers(2000) + `]}}}`, "[" + strings.Repeat("-1,", 1000) + "-1]"},
 		{"what is not evaluated", `{"unevaluatedProperties":false,"allOf":[` + strings.Repeat(`{"minProperties":1},`, 1999) + `{"minProperties":1}]}`, object(20_000)},
-		{"a long text and a large pattern", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"pattern":"(a?){300}$"},`, 200), ",") + `]}`, `"` + strings.Repeat("a", 20000) + `b"`},
+		{"a long text and a large pattern", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/p"},`, 200), ",") + `],"$defs":{"p":{"pattern":"(a?){100}$"}}}`, `"` + strings.Repeat("a", 2000) + `b"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s, err := Compile(c.schema)
 			if err != nil {
-				t.Skipf("not even compiled: %v", err)
+				t.Fatal(err)
 			}
 			began := time.Now()
 			for range 2 * copies {
