@@ -33,6 +33,11 @@ var (
 const (
 	// soakJudged is from when on a soak is long enough for memory and disk to have come to rest: shorter ones report them.
 	soakJudged = 2 * time.Minute
+	// soakTeeth is from how many snapshots on the slope of memory is judged: between two of them it rises and falls by more than a leak
+	// would make of it in an hour, so that only what it falls to each time can be compared.
+	soakTeeth = 8
+	// soakPause bounds 99 of 100 pauses for garbage, in seconds. The runtime counts them below 0.92, 10.49 and 117 ms; 10 ms are wanted.
+	soakPause = 0.0105
 	// soakDrift is from when on latency is judged: its noise on a shared machine lasts minutes.
 	soakDrift = 30 * time.Minute
 )
@@ -47,6 +52,7 @@ type soakSample struct {
 	Files      float64 `json:"open_files"`
 	Log        float64 `json:"log_bytes"`
 	Disk       float64 `json:"disk_bytes"`
+	Snapshots  float64 `json:"snapshots"`      // taken since the node began
 	P99        float64 `json:"confirm_p99_ms"` // of the last second, all nodes alike; 0: nothing was confirmed
 }
 
@@ -95,6 +101,7 @@ func (s *soak) sample(ctx context.Context, t *testing.T) {
 				At: time.Since(s.began).Seconds(), Phase: phase, Node: n.Name, P99: p99,
 				RSS: m["process_resident_memory_bytes"], Goroutines: m["go_goroutines"], Files: m["process_open_fds"],
 				Log: m["quorate_raft_log_store_bytes"], Disk: float64(taken(t, n.DataDir)),
+				Snapshots: m["quorate_group_snapshot_seconds_count"],
 			}
 			s.mu.Lock()
 			s.samples = append(s.samples, one)
@@ -428,20 +435,23 @@ func (s *soak) judge(t *testing.T) {
 		compare(n.Name, "bytes on disk", first, second, 1.25, 64<<20)
 		for _, phase := range []string{"first", "second"} {
 			at, bytes := s.of(n.Name, rss, phase)
+			_, snapshots := s.of(n.Name, func(o soakSample) float64 { return o.Snapshots }, phase)
 			for i := range at {
 				at[i] /= 3600
 				bytes[i] /= 1 << 20
 			}
+			at, bytes = troughs(at, bytes, snapshots)
 			tr := fit(at, bytes)
-			t.Logf("%s: memory grew by %.1f ± %.1f MiB an hour in the %s steady time", n.Name, tr.slope, tr.err, phase)
-			if long && phase == "second" && tr.above(1) {
+			t.Logf("%s: what memory falls to between snapshots grew by %.1f ± %.1f MiB an hour in the %s steady time (%d times; from %d on it is judged)",
+				n.Name, tr.slope, tr.err, phase, len(at), soakTeeth)
+			if phase == "second" && len(at) >= soakTeeth && tr.above(1) {
 				t.Errorf("%s: memory grows by %.1f ± %.1f MiB an hour, want at most 1", n.Name, tr.slope, tr.err)
 			}
 		}
 		pause := gcPause(n.Metrics(within(t, 10*time.Second)))
-		t.Logf("%s: 99 of 100 pauses for garbage took at most %.2g ms", n.Name, pause*1e3)
-		if long && pause > 0.010 {
-			t.Errorf("%s: 99 of 100 pauses for garbage took up to %.2g s, want 10 ms", n.Name, pause)
+		t.Logf("%s: 99 of 100 pauses for garbage took at most %.3g ms", n.Name, pause*1e3)
+		if long && pause > soakPause {
+			t.Errorf("%s: 99 of 100 pauses for garbage took up to %.3g ms, want %.3g", n.Name, pause*1e3, soakPause*1e3)
 		}
 	}
 	at, p99 := s.of(s.c.Nodes[0].Name, func(o soakSample) float64 { return o.P99 }, "first", "second")

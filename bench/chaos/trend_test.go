@@ -3,6 +3,7 @@ package chaos
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -41,6 +42,70 @@ func TestFit(t *testing.T) {
 		if got := fit(x, x); !math.IsNaN(got.slope) || got.above(-1) {
 			t.Errorf("%s: %+v, want no trend", name, got)
 		}
+	}
+}
+
+func TestTroughs(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		v, count []float64
+		x, y     []float64
+	}{
+		{name: "nothing"},
+		{name: "no tooth is whole", v: []float64{3, 1, 2, 3}, count: []float64{0, 1, 1, 1}},
+		{name: "one whole tooth", v: []float64{9, 2, 1, 3, 0}, count: []float64{0, 1, 1, 1, 2}, x: []float64{2}, y: []float64{1}},
+		{name: "one after the other", v: []float64{9, 5, 6, 4, 3, 0}, count: []float64{4, 5, 5, 6, 6, 7}, x: []float64{1, 4}, y: []float64{5, 3}},
+		{name: "two rises at once", v: []float64{9, 5, 6, 4}, count: []float64{0, 1, 3, 4}, x: []float64{1, 2}, y: []float64{5, 6}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			at := make([]float64, len(tc.v))
+			for i := range at {
+				at[i] = float64(i)
+			}
+			x, y := troughs(at, tc.v, tc.count)
+			if !slices.Equal(x, tc.x) || !slices.Equal(y, tc.y) {
+				t.Errorf("troughs at %v of %v, want %v and %v", x, y, tc.x, tc.y)
+			}
+		})
+	}
+}
+
+// Memory that is a saw-tooth of a minute and 150 MiB does not grow, however many teeth are seen; if it grows by 40 MiB an hour beside, some
+// forty teeth show it.
+func TestSawToothAndLeak(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	for _, tc := range []struct {
+		name  string
+		teeth int
+		leak  float64 // MiB an hour
+		above bool
+	}{
+		{"three teeth", 3, 0, false},
+		{"eight teeth", 8, 0, false},
+		{"forty teeth", 40, 0, false},
+		{"forty teeth and a leak", 40, 40, true},
+		{"forty teeth and a great leak", 40, 1000, true},
+		{"eight teeth and a great leak", 8, 1000, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for seed := range 200 {
+				var at, v, count []float64
+				teeth := 0.0
+				for i := range 60*tc.teeth + 60 {
+					x := float64(i) / 3600
+					if i%60 == seed%60 {
+						teeth++
+					}
+					tooth := float64((i+60-seed%60)%60) / 60
+					at, count = append(at, x), append(count, teeth)
+					v = append(v, 300+tc.leak*x+150*tooth+5*rng.Float64())
+				}
+				x, y := troughs(at, v, count)
+				if got := fit(x, y).above(1); got != tc.above {
+					t.Fatalf("seed %d: %d troughs, %+v, grows: %v, want %v", seed, len(x), fit(x, y), got, tc.above)
+				}
+			}
+		})
 	}
 }
 
