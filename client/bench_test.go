@@ -124,6 +124,7 @@ func deliverFake(b *testing.B, total int, turns bool) *fake {
 	var window, sent, out int
 	var sub uint32
 	var a wire.Ack
+	var batch wire.AckBatch
 	more := func(fc *fakeConn) {
 		d := wire.Delivery{Sub: sub}
 		for out < window && sent < total && len(d.Messages) < 256 {
@@ -151,6 +152,14 @@ func deliverFake(b *testing.B, total int, turns bool) *fake {
 			}
 			fc.push(wire.TypeAcked, r.Tag, &wire.Acked{})
 			if out--; out == 0 || !turns && (out < window/2 || sent == total) {
+				more(fc)
+			}
+		case wire.TypeAckBatch:
+			if err := r.Decode(&batch); err != nil {
+				b.Error(err)
+			}
+			fc.push(wire.TypeAckedBatch, r.Tag, &wire.AckedBatch{})
+			if out -= len(batch.Tokens); out == 0 || !turns && (out < window/2 || sent == total) {
 				more(fc)
 			}
 		default:

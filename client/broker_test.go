@@ -181,22 +181,21 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 		}
 	case wire.TypeAck:
 		a := decode[wire.Ack](fc, raw)
-		m := f.msgs[a.Token]
-		switch {
-		case m == nil:
-			fc.fault(raw.Tag, wire.NewFault(wire.CodeNotFound, "no message"))
-		case m.token != a.Token || m.state == "ready" && m.leases == 0 || m.state == "dead":
-			fc.fault(raw.Tag, wire.NewFault(wire.CodeLeaseLost, "the lease is over"))
-		default:
-			if m.state != "done" {
-				f.end(m, "done")
-				m.result = &wire.Result{}
-				if a.Result != nil {
-					m.result.Output = slices.Clone(a.Result.Output)
-				}
-			}
-			fc.push(wire.TypeAcked, raw.Tag, &wire.Acked{At: f.at()})
+		if fault := f.ack(a.Token, a.Result); fault != nil {
+			fc.fault(raw.Tag, fault)
+			break
 		}
+		fc.push(wire.TypeAcked, raw.Tag, &wire.Acked{At: f.at()})
+	case wire.TypeAckBatch:
+		a := decode[wire.AckBatch](fc, raw)
+		rep := wire.AckedBatch{}
+		for i, token := range a.Tokens {
+			if fault := f.ack(token, nil); fault != nil {
+				rep.Others = append(rep.Others, wire.AckOutcome{Index: int32(i), Fault: fault})
+			}
+		}
+		rep.At = f.at()
+		fc.push(wire.TypeAckedBatch, raw.Tag, &rep)
 	case wire.TypeNack:
 		n := decode[wire.Nack](fc, raw)
 		if m := f.live(fc, raw, n.Token); m != nil {
@@ -375,4 +374,23 @@ func (f *fake) pump() {
 			}
 		}
 	}
+}
+
+// ack ends a lease with success; under mu.
+func (f *fake) ack(token string, result *wire.Result) *wire.Fault {
+	m := f.msgs[token]
+	switch {
+	case m == nil:
+		return wire.NewFault(wire.CodeNotFound, "no message")
+	case m.token != token || m.state == "ready" && m.leases == 0 || m.state == "dead":
+		return wire.NewFault(wire.CodeLeaseLost, "the lease is over")
+	}
+	if m.state != "done" {
+		f.end(m, "done")
+		m.result = &wire.Result{}
+		if result != nil {
+			m.result.Output = slices.Clone(result.Output)
+		}
+	}
+	return nil
 }

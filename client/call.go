@@ -62,7 +62,11 @@ type call struct {
 	batch *batch // TypeEnqueue: the messages of the request
 	holds *hold  // what waits for this call to be sent again
 
-	ack     wire.Ack // TypeAck: the body
+	acks *ackBatch // TypeAckBatch: what is acked
+
+	ack     wire.Ack  // TypeAck: the body
+	alone   bool      // it may not share a frame
+	shared  *ackBatch // while callSent: the frame that it shares; nil: it has one of its own
 	ackDone func(Acked, error)
 }
 
@@ -156,7 +160,10 @@ func (c *Client) endLocked(cl *call, err error) run {
 	case callQueued:
 		c.deadQueued++
 	case callSent:
-		if !cl.keepLate {
+		switch {
+		case cl.shared != nil:
+			c.leaveLocked(cl)
+		case !cl.keepLate:
 			delete(c.byTag, cl.tag)
 		}
 	}
@@ -207,6 +214,17 @@ func (c *Client) answered(cn *conn, raw wire.Raw) error {
 		return nil
 	}
 	cl.state = callAnswered
+	if b := cl.acks; b != nil {
+		for i, one := range b.calls {
+			if one.state == callSent && one.shared == b {
+				one.state = callAnswered
+			} else {
+				b.calls[i] = nil
+			}
+		}
+		c.mu.Unlock()
+		return c.ackBatchAnswered(cn, b, raw)
+	}
 	c.mu.Unlock()
 
 	if raw.Type == wire.TypeFault {
@@ -456,7 +474,7 @@ func (q *fifo) prepend(cls []*call) {
 // insertByTag puts a call that was sent before those that never were, in the order of sending.
 func (q *fifo) insertByTag(cl *call) {
 	i := q.head
-	for i < len(q.a) && q.a[i].tag != 0 && q.a[i].tag < cl.tag {
+	for i < len(q.a) && q.a[i].tag != 0 && q.a[i].tag <= cl.tag {
 		i++
 	}
 	q.a = slices.Insert(q.a, i, cl)

@@ -225,9 +225,7 @@ func (c *Client) liveLocked() []*call {
 		keep(h.calls, callQueued)
 	}
 	for _, cl := range c.byTag {
-		if cl.state == callSent {
-			live = append(live, cl)
-		}
+		live = cl.sentCalls(live)
 	}
 	return live
 }

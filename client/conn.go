@@ -53,6 +53,7 @@ type conn struct {
 	msg        []byte
 	enqueued   wire.Enqueued
 	ackedFrame wire.Acked
+	ackedBatch wire.AckedBatch
 	delivery   wire.Delivery
 	strings    wire.Strings
 	got        []*Delivery
@@ -231,6 +232,8 @@ func (c *Client) uninstall(cn *conn) (hint string, err error) {
 		delete(c.byTag, tag)
 		switch {
 		case cl.state != callSent:
+		case cl.acks != nil:
+			unnumbered = cl.sentCalls(unnumbered)
 		case cl.bound != nil:
 			rs = append(rs, c.endLocked(cl, ended(errConnLost, true, false, nil, nil)))
 		case cl.req == nil:
@@ -240,7 +243,7 @@ func (c *Client) uninstall(cn *conn) (hint string, err error) {
 			c.again.pushBack(cl) // install puts them in order
 		}
 	}
-	slices.SortFunc(unnumbered, func(a, b *call) int { return cmp.Compare(a.tag, b.tag) })
+	slices.SortStableFunc(unnumbered, func(a, b *call) int { return cmp.Compare(a.tag, b.tag) })
 	for _, cl := range unnumbered {
 		cl.state = callQueued
 	}
@@ -439,6 +442,9 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 	if len(cn.buf) > 0 && (len(cn.buf) >= writeTarget || len(cn.buf)+cl.size > limit) {
 		return false
 	}
+	if cl.joins() && cn.nextAcks(q) {
+		return true
+	}
 	if cl.req != nil {
 		if b := cl.batch; b != nil && b.live < len(b.msgs) {
 			if cl.number == 0 {
@@ -486,14 +492,21 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 		}))
 		return true
 	}
+	cn.sentLocked(cl)
+	cl.shared = nil
+	cl.sends++
+	cl.unresolved++
+	return true
+}
+
+// sentLocked notes that a call is in the buffer.
+func (cn *conn) sentLocked(cl *call) {
+	c := cn.c
 	cl.state = callSent
 	cl.sentAt = c.now()
 	if due := cl.sentAt + int64(suspectAfter); cn.suspectAt > due && !cl.waits() {
 		cn.suspectAt = due
 		c.watchDeadline(due)
 	}
-	cl.sends++
-	cl.unresolved++
 	c.byTag[cl.tag] = cl
-	return true
 }

@@ -45,7 +45,8 @@
 //
 // The writer sends everything that is queued in one WebSocket message (to about 128 KiB), and while it is in the system
 // call the next one gathers: batches grow with load and no timer is needed. Messages of one queue that wait together are
-// one Enqueue request (256 messages, 48 KiB: about one log entry). Before each message it yields once, so that whoever
+// one Enqueue request (256 messages, 48 KiB: about one log entry); acks without a result and what comes then that wait together are one
+// AckBatch (256), whoever made them. Before each message it yields once, so that whoever
 // is runnable can queue first; on one core that is worth a factor of three to ten.
 //
 // # One session, one connection
@@ -105,7 +106,8 @@
 // # Invariants
 //
 //   - A number is used for one thing only; sent and unanswered numbers are in ring, ascending, and low is its first.
-//   - A call is in exactly one of plain, again, fresh (queued), byTag (sent), later (waiting), or has ended.
+//   - A call is in exactly one of plain, again, fresh (queued), byTag (sent; acks that share a frame stand there as one),
+//     later (waiting), or has ended.
 //   - done, notify and waiters are called exactly once, never under the lock.
 //   - pending ≤ MaxPending counts messages that somebody waits for; acks ≤ 65,536.
 //   - A body is not read after its call has ended.

@@ -24,6 +24,7 @@ type call struct {
 	queue  string          // that the request named, for the words of a refusal
 	tasks  []string        // task ids of an enqueue's messages; empty: none was given
 	lease  fsm.ID          // that an ack or nack ends
+	leases []fsm.ID        // that a batch of acks ends, in order; empty: it is no such batch
 	traced []traced        // of an enqueue's messages; empty where nothing is traced
 	keyed  *fsm.Idempotent // with its key and without the operation; nil: it has none
 }
@@ -40,13 +41,17 @@ func (c *conn) prepare(tag uint64, kind wire.Type, op fsm.Op) *call {
 	return k
 }
 
+// newCall is a call with op encoded; without one (nil) the caller appends what it proposes.
 func (c *conn) newCall(tag uint64, kind wire.Type, op fsm.Op) *call {
 	k := calls.Get().(*call)
 	if c.key != nil {
 		k.keyed = c.keyFor(op)
 		op = k.keyed
 	}
-	k.Op = fsm.AppendOp(k.Op[:0], op)
+	k.Op = k.Op[:0]
+	if op != nil {
+		k.Op = fsm.AppendOp(k.Op, op)
+	}
 	if k.keyed != nil {
 		k.keyed.Op = nil // the reader uses it again
 	}
@@ -56,12 +61,12 @@ func (c *conn) newCall(tag uint64, kind wire.Type, op fsm.Op) *call {
 }
 
 func (k *call) free() {
-	op, tasks := k.Op, k.tasks
+	op, tasks, leases := k.Op, k.tasks, k.leases
 	clear(tasks)
 	if cap(op) > keptOp {
 		op = nil
 	}
-	*k = call{tasks: tasks[:0]}
+	*k = call{tasks: tasks[:0], leases: leases[:0]}
 	k.Op = op
 	calls.Put(k)
 }
@@ -107,6 +112,10 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 	switch k.kind {
 	case wire.TypeEnqueue, wire.TypeDeadRequeue, wire.TypeDeadDelete, wire.TypeDeadEdit:
 		c.answerEnqueued(k, st, at, out)
+		return
+	}
+	if len(k.leases) > 0 && len(out) == len(k.leases) {
+		c.answerAckBatch(k, st, at, out)
 		return
 	}
 	if len(out) != 1 { // an operation that is no batch has one outcome

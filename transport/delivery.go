@@ -17,6 +17,9 @@ type delivery struct {
 	lease       fsm.Delivery // the message being added
 	enqueuedRep wire.Enqueued
 	ackedRep    wire.Acked
+
+	ackedBatchRep wire.AckedBatch
+
 	deliveryRep wire.Delivery
 	leasedRep   wire.Leased
 	handed      map[fsm.ID]time.Time // leases handed out here and not yet answered, by lease id; at most trackedLeases

@@ -16,6 +16,7 @@ type reader struct {
 	opEnqueue fsm.Enqueue
 	acked     wire.Ack
 	opAck     fsm.Ack
+	acks      wire.AckBatch
 	started   wire.Started
 	tokens    []fsm.Token
 }

@@ -17,6 +17,8 @@ func (c *conn) frame(raw wire.Raw) bool {
 		return c.enqueue(raw)
 	case wire.TypeAck:
 		return c.ack(raw)
+	case wire.TypeAckBatch:
+		return c.ackBatch(raw)
 	case wire.TypeStarted:
 		return c.start(raw)
 	case wire.TypeHello:

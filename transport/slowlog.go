@@ -81,13 +81,13 @@ func (l *slowLog) look(c *conn, k *call, st *fsm.State, out []fsm.Outcome, err *
 	}
 }
 
-// queueOf is the queue of an operation, "" where that is not known any more.
+// queueOf is the queue of an operation, of several the first one's; "" where that is not known any more.
 func queueOf(k *call, st *fsm.State) string {
 	if k.queue != "" || st == nil {
 		return k.queue
 	}
 	e, err := fsm.DecodeEntry(append(fsm.AppendEntryHeader(nil, 0, 0), k.Op...))
-	if err != nil || len(e.Ops) != 1 {
+	if err != nil || len(e.Ops) == 0 {
 		return ""
 	}
 	one := e.Ops[0]

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -50,6 +51,8 @@ func benchCases() []benchCase {
 		{"delivery/256B/64", TypeDelivery, 64, benchDelivery(64, 256)},
 		{"enqueued/64", TypeEnqueued, 64, benchEnqueued(64)},
 		{"ack", TypeAck, 1, &Ack{Token: benchID + benchID}},
+		{"ack_batch/64", TypeAckBatch, 64, &AckBatch{Tokens: slices.Repeat([]string{benchID + benchID}, 64)}},
+		{"acked_batch/64", TypeAckedBatch, 64, &AckedBatch{At: At{Index: 12345678, Time: 1795000000000}}},
 		{"acked", TypeAcked, 1, &Acked{At: At{Index: 12345678, Time: 1795000000000}}},
 	}
 }

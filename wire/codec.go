@@ -86,6 +86,8 @@ var bodies = map[Type]reflect.Type{
 	TypeExtend:          reflect.TypeFor[Extend](),
 	TypeExtended:        reflect.TypeFor[Extended](),
 	TypeRelease:         reflect.TypeFor[Release](),
+	TypeAckBatch:        reflect.TypeFor[AckBatch](),
+	TypeAckedBatch:      reflect.TypeFor[AckedBatch](),
 	TypeResultGet:       reflect.TypeFor[ResultGet](),
 	TypeResultIs:        reflect.TypeFor[ResultIs](),
 	TypeResultPush:      reflect.TypeFor[ResultPush](),

@@ -414,13 +414,13 @@ func (d *dec) started(v *Started) {
 		v.Sub = uint32(d.uint(math.MaxUint32))
 	}
 	if d.req(&n, 2) {
-		v.Tokens = d.tokens(tokens)
+		v.Tokens = d.tokens(tokens, MaxTokens)
 	}
 	d.close(n)
 }
 
-func (d *dec) tokens(old []string) []string {
-	v := sized(old, d.array(MaxTokens))
+func (d *dec) tokens(old []string, most int) []string {
+	v := sized(old, d.array(most))
 	if d.strings == nil && len(v) > 2 {
 		d.strings = new(Strings)
 	}

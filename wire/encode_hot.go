@@ -311,6 +311,10 @@ func appendHot(b []byte, body any) ([]byte, bool) {
 		return appendAck(b, v), true
 	case *Acked:
 		return appendAcked(b, v), true
+	case *AckBatch:
+		return appendTokens(append(b, majorMap|1, 1), v.Tokens), true
+	case *AckedBatch:
+		return appendAckedBatch(b, v), true
 	case *Started:
 		b = appendHead(append(b, majorMap|2, 1), majorUint, uint64(v.Sub))
 		return appendTokens(append(b, 2), v.Tokens), true
@@ -356,6 +360,10 @@ func decodeHot(d *dec, dst any) bool {
 		d.ack(v)
 	case *Acked:
 		d.acked(v)
+	case *AckBatch:
+		d.ackBatch(v)
+	case *AckedBatch:
+		d.ackedBatch(v)
 	case *Started:
 		d.started(v)
 	case *Nack:

@@ -44,6 +44,9 @@ const (
 	TypeExtended Type = 55
 	TypeRelease  Type = 56 // C → OK
 
+	TypeAckBatch   Type = 58 // C → AckedBatch
+	TypeAckedBatch Type = 59
+
 	TypeResultGet  Type = 60 // C → ResultIs; waits up to Wait
 	TypeResultIs   Type = 61
 	TypeResultPush Type = 62 // C → Acked

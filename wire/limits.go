@@ -11,6 +11,7 @@ const (
 	MaxLease       = 1000     // messages one Lease may ask for
 	MaxLeaseBytes  = 4 << 20  // of bodies in one Leased or Delivery, but always at least one message
 	MaxCredit      = 10000    // window of one subscription
+	MaxAcks        = 256      // in one AckBatch: what an entry of the log has room for, with as many leases beside
 	MaxTokens      = 10000    // in one Started, Resume (both lists together) or LeaseGone
 	MaxList        = 1000     // items one listing may ask for
 	MaxReadBytes   = 64 << 20 // no WebSocket message of either side is longer, whatever the configuration

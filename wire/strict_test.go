@@ -250,7 +250,7 @@ func TestAllocations(t *testing.T) {
 		}
 		dst, memory := NewBody(c.typ), new(Strings)
 		allowed := 0.0
-		if c.typ == TypeDelivery || c.typ == TypeEnqueued || c.typ == TypeAck {
+		if c.typ == TypeDelivery || c.typ == TypeEnqueued || c.typ == TypeAck || c.typ == TypeAckBatch {
 			allowed = float64(c.n)*float64(IDBytes+TokenBytes)/(chunkBytes-TokenBytes) + 0.5
 		}
 		n := testing.AllocsPerRun(100, func() {

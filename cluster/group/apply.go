@@ -135,7 +135,14 @@ func (g *Group) settle(f *flight, began time.Duration) {
 	from := int32(0)
 	for i := range f.ops {
 		op := &f.ops[i]
-		end := fx.OpEnd[i]
+		if op.tail { // completed with the first of them
+			continue
+		}
+		last := i
+		for last+1 < len(f.ops) && f.ops[last+1].tail {
+			last++
+		}
+		end := fx.OpEnd[last]
 		out := fx.Outcomes[from:end:end]
 		from = end
 		var leases []fsm.Leased

@@ -14,7 +14,7 @@
 //	                           who waits, with what window
 //
 // Propose puts operations, encoded by the door's goroutine, into the intake and returns. The proposer packs what has
-// arrived into an entry (64 KiB or 512 operations; a larger operation travels alone, none is split), adds what the leader
+// arrived into an entry (64 KiB or 512 operations; a larger operation travels alone, none is split, nor are several that are one proposal), adds what the leader
 // itself has to say, stamps log time last and gives the entry to raft. There is no timer in this path: with none in
 // flight an operation goes at once; while one is, the next waits until an eighth of its operations or a quarter of its bytes are
 // there, and while 8 are, all wait: so entries grow under load. The apply pass, on

@@ -22,6 +22,7 @@ const (
 type flightOp struct {
 	kind    opKind
 	p       *Proposal     // opClient, opPull: until completed
+	tail    bool          // opClient: of the proposal of the operation before
 	queue   *queue        // whose estimate this operation is part of
 	adds    int32         // messages it is expected to make ready
 	guesses int32         // those of them that may well not come

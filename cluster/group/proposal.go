@@ -14,11 +14,12 @@ type Stamp struct {
 	Time  int64 // Unix ms
 }
 
-// Proposal is one operation on its way into the log. The caller encodes the operation in its own goroutine; Op must be
-// exactly one operation as fsm.AppendOp writes it. Op and the Proposal belong to the group from Propose until Done is
-// called, and may be used again from then on (also within Complete).
+// Proposal is one operation on its way into the log, or several that go into one entry, in order, and are completed together. The caller
+// encodes them in its own goroutine; Op must be exactly that many operations as fsm.AppendOp writes them. Op and the Proposal belong to
+// the group from Propose until Done is called, and may be used again from then on (also within Complete).
 type Proposal struct {
 	Op       []byte
+	Count    int           // operations in Op; 0: one. More than Limits.EntryOps get an entry of their own; of several none may be a pull
 	Deadline time.Duration // on Clock.Mono; 0: none. Later the caller gets overloaded (not yet proposed) or timeout (unknown)
 	Tag      uint64        // the caller's
 	Ctx      any           // the caller's
@@ -32,11 +33,14 @@ type Proposal struct {
 	session *Session // whose connection leases in the outcome go to; nil: not a pull
 }
 
+// ops is how many operations a proposal has.
+func (p *Proposal) ops() int { return max(p.Count, 1) }
+
 // Completer is told how a proposal ended, exactly once for each. It must not block, must copy what it keeps, and must not
 // call back into the group but for Propose.
 //
-// With err == nil the operation was applied (or, for a pull that found nothing, leadership confirmed): out are its outcomes,
-// leases what it handed out, and st may be read, since the state lock is held. With err != nil the operation was refused, or its
+// With err == nil the operation was applied (or, for a pull that found nothing, leadership confirmed): out are its outcomes (of several
+// operations, those of one after the other), leases what it handed out if it is one, and st may be read, since the state lock is held. With err != nil the operation was refused, or its
 // fate is unknown (Error.Unknown); st, out and leases are nil then, and the call may come from any goroutine, also from
 // within Propose, and at the same time as another.
 type Completer interface {
@@ -74,7 +78,7 @@ func (g *Group) Propose(ps ...*Proposal) {
 		refused, err = ps, nil
 	default:
 		for i, p := range ps {
-			if q.count >= g.limits.Queued || q.bytes+int64(len(p.Op)) > g.limits.QueuedBytes && q.count > 0 {
+			if q.count > 0 && (q.count+p.ops() > g.limits.Queued || q.bytes+int64(len(p.Op)) > g.limits.QueuedBytes) {
 				refused = ps[i:] // all from here on, so that order is kept
 				break
 			}
@@ -104,7 +108,7 @@ type intake struct {
 	open     bool      // guarded by mu: this node leads and serves
 	head     *Proposal // guarded by mu, and so is the rest
 	tail     *Proposal
-	count    int
+	count    int // operations
 	bytes    int64
 	deadline time.Duration // no queued proposal has an earlier one; 0: none has any
 }
@@ -117,7 +121,7 @@ func (q *intake) push(p *Proposal) {
 		q.tail.next = p
 	}
 	q.tail = p
-	q.count++
+	q.count += p.ops()
 	q.bytes += int64(len(p.Op))
 	if p.Deadline > 0 && (q.deadline == 0 || p.Deadline < q.deadline) {
 		q.deadline = p.Deadline
@@ -132,21 +136,22 @@ func (q *intake) pop() *Proposal {
 		q.deadline = 0
 	}
 	p.next = nil
-	q.count--
+	q.count -= p.ops()
 	q.bytes -= int64(len(p.Op))
 	return p
 }
 
-// take moves what fits into one entry to into: at most ops operations and bytes bytes, but at least one operation.
+// take moves what fits into one entry to into: at most ops operations and bytes bytes, but at least one proposal.
 func (q *intake) take(into []*Proposal, ops, bytes int) []*Proposal {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.head != nil && len(into) < ops {
-		if n := len(q.head.Op); n > bytes && len(into) > 0 {
+	for q.head != nil {
+		n := len(q.head.Op)
+		if len(into) > 0 && (n > bytes || q.head.ops() > ops) {
 			break
-		} else {
-			bytes -= n
 		}
+		bytes -= n
+		ops -= q.head.ops()
 		into = append(into, q.pop())
 	}
 	return into

@@ -84,17 +84,18 @@ func (g *Group) pack() bool {
 
 	pk.props = g.intake.take(pk.props[:0], g.limits.EntryOps, g.limits.EntryBytes-fsm.EntryHeaderSize)
 	pk.buf = fsm.AppendEntryHeader(pk.buf[:0], 0, 0)
-	live := pk.props[:0]
+	live, ops := pk.props[:0], 0
 	for _, p := range pk.props {
 		if p.Deadline > 0 && p.Deadline <= now {
 			late.fail(p, errTooLate)
 			continue
 		}
 		live = append(live, p)
+		ops += p.ops()
 		pk.buf = append(pk.buf, p.Op...)
 	}
 	took := len(pk.props)
-	if !pk.sound(len(live)) {
+	if !pk.sound(ops) {
 		live = pk.sieve(live, &late)
 	}
 
@@ -133,7 +134,7 @@ func (pk *packer) sound(want int) bool {
 	return pk.decoder.Err() == nil && n == want
 }
 
-// sieve builds the entry again without the proposals that are not exactly one operation.
+// sieve builds the entry again without the proposals that are not exactly the operations that they say.
 func (pk *packer) sieve(props []*Proposal, bad *batch) []*Proposal {
 	good := props[:0]
 	var one []byte
@@ -141,7 +142,7 @@ func (pk *packer) sieve(props []*Proposal, bad *batch) []*Proposal {
 		one = fsm.AppendEntryHeader(one[:0], 0, 0)
 		one = append(one, p.Op...)
 		pk.buf = one
-		if pk.sound(1) {
+		if pk.sound(p.ops()) {
 			good = append(good, p)
 		} else {
 			bad.fail(p, errEncoding)
@@ -167,6 +168,9 @@ func (g *Group) assemble(props []*Proposal, failed *batch) *flight {
 	f := g.flights.begin()
 	for _, p := range props {
 		f.ops = append(f.ops, flightOp{kind: opClient, p: p})
+		for range p.ops() - 1 {
+			f.ops = append(f.ops, flightOp{kind: opClient, tail: true})
+		}
 		if p.Deadline > 0 && (f.deadline == 0 || p.Deadline < f.deadline) {
 			f.deadline = p.Deadline
 		}
