@@ -136,7 +136,7 @@ func (c *Client) ackBatchAnswered(cn *conn, b *ackBatch, raw wire.Raw) error {
 		}
 		cl.state = callDone
 		c.acks--
-		c.settledLocked(cl.ack.Token, nil)
+		c.ackSettledLocked(cl, nil)
 	}
 	c.idleLocked()
 	c.mu.Unlock()

@@ -65,6 +65,7 @@ type call struct {
 	acks *ackBatch // TypeAckBatch: what is acked
 
 	ack     wire.Ack  // TypeAck: the body
+	lease   *lease    // TypeAck: what it ends; nil: none of a subscription, so far as was known when it began
 	alone   bool      // it may not share a frame
 	shared  *ackBatch // while callSent: the frame that it shares; nil: it has one of its own
 	ackDone func(Acked, error)
@@ -113,7 +114,7 @@ func (c *Client) submit(cl *call) error {
 			return &Error{Code: wire.CodeOverloaded, Message: "65536 acks without an answer: wait for some", Retry: true}
 		}
 		c.acks++
-		c.settlingLocked(cl.ack.Token)
+		cl.lease = c.settlingLocked(cl.ack.Token)
 	} else if cl.settles != "" {
 		c.settlingLocked(cl.settles)
 	}
@@ -184,7 +185,7 @@ func (c *Client) finish(cl *call, err error) run {
 	case cl.ackDone != nil:
 		f := cl.ackDone
 		c.acks--
-		c.settledLocked(cl.ack.Token, err)
+		c.ackSettledLocked(cl, err)
 		c.idleLocked()
 		return func() { f(Acked{}, err) }
 	case cl.notify != nil:

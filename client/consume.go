@@ -435,6 +435,7 @@ func (k *consumer) ackLocked(l *lease, r *Result) {
 		k.settledLocked(l, "ack", err)
 		k.c.mu.Unlock()
 	}
+	cl.lease = l
 	k.settlingLocked(l, cl)
 }
 

@@ -263,7 +263,7 @@ func (c *Client) acked(cn *conn, cl *call, raw wire.Raw) error {
 	c.mu.Lock()
 	cl.state = callDone
 	c.acks--
-	c.settledLocked(cl.ack.Token, nil)
+	c.ackSettledLocked(cl, nil)
 	c.idleLocked()
 	c.mu.Unlock()
 	cl.ackDone(out, nil)

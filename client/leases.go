@@ -214,17 +214,33 @@ func (c *Client) dropLeaseLocked(l *lease) {
 	s.out = s.out[:last]
 }
 
-// settlingLocked: an ack, nack or release of a token is on its way for the user of Subscribe.
-func (c *Client) settlingLocked(token string) {
-	if l := c.leases[token]; l != nil && l.s.cons == nil {
+// settlingLocked: an ack, nack or release of a token is on its way for the user of Subscribe. It returns the token's lease.
+func (c *Client) settlingLocked(token string) *lease {
+	l := c.leases[token]
+	if l != nil && l.s.cons == nil {
 		l.state = leaseSettling
+	}
+	return l
+}
+
+// ackSettledLocked: an ack has ended.
+func (c *Client) ackSettledLocked(cl *call, err error) {
+	if l := cl.lease; l != nil && l.state != leaseOver {
+		c.leaseSettledLocked(l, err)
+	} else { // there was none, or it came again
+		c.settledLocked(cl.ack.Token, err)
 	}
 }
 
 // settledLocked: the ack, nack or release of a token has ended.
 func (c *Client) settledLocked(token string, err error) {
-	l := c.leases[token]
-	if l == nil || (l.s.cons != nil && l.state == leaseSettling) {
+	if l := c.leases[token]; l != nil {
+		c.leaseSettledLocked(l, err)
+	}
+}
+
+func (c *Client) leaseSettledLocked(l *lease, err error) {
+	if l.s.cons != nil && l.state == leaseSettling {
 		return // the consumer's own settling ends it
 	}
 	var e *Error
