@@ -58,8 +58,17 @@ func (cn *conn) nextAcks(q *fifo) bool {
 		cl.state, cl.tag, cl.sentAt, cl.shared = callSent, b.call.tag, b.call.sentAt, b
 		cl.sends++
 		cl.unresolved++
+		cn.ackingLocked(cl)
 	}
 	return true
+}
+
+// ackingLocked notes that the buffer acks a lease: nobody need be told that it was started, since the one arrives with the other or not at
+// all.
+func (cn *conn) ackingLocked(cl *call) {
+	if cl.lease != nil {
+		cl.lease.ackedIn = cn.fills
+	}
 }
 
 // leaveLocked takes a call that has ended out of the frame that it was sent in.

@@ -284,3 +284,69 @@ func TestAcksOfAFrameAreGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// What a message acks is not told as started in it too; what it does not ack is.
+func TestStartedIsNotToldOfWhatIsAcked(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		acked []int // in the first message
+		want  []wire.Type
+	}{
+		{"none", nil, []wire.Type{wire.TypeStarted}},
+		{"one", []int{1}, []wire.Type{wire.TypeAck, wire.TypeStarted}},
+		{"two", []int{0, 2}, []wire.Type{wire.TypeAckBatch, wire.TypeStarted}},
+		{"all", []int{0, 1, 2}, []wire.Type{wire.TypeAckBatch}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAckTrial(t, 3)
+			a.off()
+			c := a.c
+			cn := &conn{c: c} // nobody writes what it fills
+			s := &subscription{c: c, num: 7, queue: "q", live: true}
+			c.mu.Lock()
+			c.subs[s.num] = s
+			for _, d := range a.leases {
+				l := &lease{s: s, d: d, state: leaseRunning}
+				c.addLeaseLocked(l)
+				s.telling = append(s.telling, l)
+			}
+			c.mu.Unlock()
+			for _, i := range tc.acked {
+				a.ack(i, AckOptions{})
+			}
+			told := map[string]bool{}
+			var types []wire.Type
+			for cn.fill() {
+				for rest := cn.buf; len(rest) > 0; {
+					var f wire.Raw
+					var err error
+					if f, rest, err = wire.Next(rest); err != nil {
+						t.Fatal(err)
+					}
+					types = append(types, f.Type)
+					var st wire.Started
+					if f.Type == wire.TypeStarted {
+						if err := f.Decode(&st); err != nil {
+							t.Fatal(err)
+						}
+					}
+					for _, token := range st.Tokens {
+						told[token] = true
+					}
+				}
+			}
+			if !slices.Equal(types, tc.want) {
+				t.Errorf("frames of types %v, want %v", types, tc.want)
+			}
+			for i, d := range a.leases {
+				if told[d.Token] == slices.Contains(tc.acked, i) {
+					t.Errorf("lease %d is told as started: %v, and acked: %v", i, told[d.Token], !told[d.Token])
+				}
+			}
+			c.mu.Lock()
+			delete(c.subs, s.num)
+			c.mu.Unlock()
+			a.c.shut()
+		})
+	}
+}

@@ -46,8 +46,10 @@ type conn struct {
 	asking    bool         // guarded by c.mu: the others are being asked
 
 	// The writer's.
-	buf  []byte
-	told []*lease // whose started frame is in buf
+	buf   []byte
+	fills uint64   // how often buf has been filled
+	told  []*lease // whose started frame is in buf
+	owes  bool     // there was no room in buf for started frames
 
 	// The reader's.
 	msg        []byte
@@ -415,12 +417,14 @@ func (cn *conn) fill() bool {
 		cn.buf = nil
 	}
 	cn.buf = cn.buf[:0]
+	cn.fills++
 	if !cn.failed {
-		for _, s := range c.subs {
-			cn.appendStarted(s)
+		if cn.owes { // there was no room the last time
+			cn.startedLocked()
 		}
 		for cn.next(&c.plain, &rs) || cn.next(&c.again, &rs) || cn.next(&c.fresh, &rs) {
 		}
+		cn.startedLocked() // last, when it is known which of them this very message acks
 	}
 	filled := len(cn.buf) > 0
 	c.mu.Unlock()
@@ -481,6 +485,7 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 	}
 	if cl.ackDone != nil {
 		body = &cl.ack
+		cn.ackingLocked(cl)
 	}
 	from := len(cn.buf)
 	cn.buf = wire.AppendFrame(cn.buf, cl.typ, cl.tag, body)

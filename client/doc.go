@@ -122,6 +122,8 @@
 //     the reader, which alone could make room.
 //   - 2026-11: frames are encoded under the lock. Encoding 64 KiB takes tens of microseconds; in return a caller that
 //     gives up owns its body at once.
+//   - 2026-11: what a WebSocket message acks is not told as started in it: the two would come together or not at all, and each started
+//     frame takes the group's lock on its leader.
 //   - 2026-11: a caller that gives up a pull lease leaves the request's tag behind; an answer that still comes is turned
 //     into releases.
 //   - 2026-11: StopWhenEmpty asks the leader for the queue's counters instead of watching for silence: a message that is

@@ -27,6 +27,8 @@ type lease struct {
 	at    int // in s.out
 	state leaseState
 
+	ackedIn uint64 // conn.fills of the message that acks it, as long as it is telling
+
 	// once: delivered at most once. It is in no table of leases, is not extended, and no answer of the server ends it.
 	once bool
 
@@ -392,6 +394,21 @@ func (cn *conn) appendFinished(s *subscription) {
 	s.finished = slices.Delete(s.finished, 0, n)
 }
 
+// startedRoom is what the started frames of a subscription take at most in one message, and what it says beside of at-most-once ones.
+const startedRoom = 2 * 1000 * (wire.TokenBytes + 4)
+
+// startedLocked encodes the started tokens of all subscriptions, as far as there is room.
+func (cn *conn) startedLocked() {
+	cn.owes = false
+	for _, s := range cn.c.subs {
+		if len(cn.buf) > 0 && int64(len(cn.buf)+startedRoom) > cn.c.maxFrame.Load() {
+			cn.owes = len(s.telling) > 0 || len(s.finished) > 0 || cn.owes
+			continue
+		}
+		cn.appendStarted(s)
+	}
+}
+
 // appendStarted encodes the started tokens of a subscription that is live on this connection.
 func (cn *conn) appendStarted(s *subscription) {
 	cn.appendFinished(s)
@@ -406,6 +423,9 @@ func (cn *conn) appendStarted(s *subscription) {
 			if s.cons != nil && l.state != leaseOver {
 				lost = append(lost, l)
 			}
+			continue
+		}
+		if s.cons == nil && l.ackedIn == cn.fills {
 			continue
 		}
 		s.tokens = append(s.tokens, l.d.Token)
