@@ -50,7 +50,7 @@ func (s *State) ack(op *Ack) Outcome {
 	s.countAcked(q, m)
 	took := s.now - sd.leasedAt
 	s.tallies.Mut(q.slot).leaseMillis += took
-	var o Outcome
+	o := Outcome{Millis: took}
 	recorded := none
 	closes := m.flags&flagMoved != 0 // a dead letter is closed: nothing is recorded, whatever was pushed stays
 	if m.flags&flagPushed != 0 && !closes {
@@ -65,7 +65,7 @@ func (s *State) ack(op *Ack) Outcome {
 		s.addTomb(q, m, op.Token.Lease, tombClosed)
 	case recorded != none && !(mutant.ResultOverwrittenByLateAck && op.HasResult):
 		r := s.results.Mut(recorded)
-		o.Duplicate, o.HasResult, o.Task = true, true, r.id
+		o = Outcome{Duplicate: true, HasResult: true, Task: r.id}
 		if r.id == m.id {
 			r.lease = op.Token.Lease
 			r.flags |= resultDuplicate

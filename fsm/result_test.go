@@ -124,7 +124,7 @@ func TestPushResult(t *testing.T) {
 		tok := r.fx.Leases[0].Token
 		r.ok(push("t", "pushed"))
 		r.tick(1000)
-		must(t, "ack", r.ok(&Ack{Token: tok, HasResult: true, Result: Result{Output: []byte("own")}}), Outcome{})
+		must(t, "ack", r.ok(&Ack{Token: tok, HasResult: true, Result: Result{Output: []byte("own")}}), Outcome{Millis: 1000})
 		r.wantResult("t", "own")
 		r.everywhere()
 	})

@@ -45,7 +45,7 @@ func (c *conn) ack(raw wire.Raw) bool {
 		op.Then[i].Queue = wire.View(req.Then[i].Queue)
 		setMessage(&op.Then[i].Message, &req.Then[i].Message)
 	}
-	c.prepare(raw.Tag, wire.TypeAck, op).lease = token.Lease
+	c.prepare(raw.Tag, wire.TypeAck, op)
 	return true
 }
 
@@ -65,7 +65,7 @@ func (c *conn) nack(raw wire.Raw) bool {
 	if req.DelayMillis != nil {
 		op.DelayMillis = *req.DelayMillis
 	}
-	c.prepare(raw.Tag, wire.TypeNack, op).lease = token.Lease
+	c.prepare(raw.Tag, wire.TypeNack, op)
 	return true
 }
 
@@ -91,7 +91,7 @@ func (c *conn) release(raw wire.Raw) bool {
 	if f != nil {
 		return c.fault(raw.Tag, f)
 	}
-	c.prepare(raw.Tag, wire.TypeRelease, &fsm.Release{Token: token}).lease = token.Lease
+	c.prepare(raw.Tag, wire.TypeRelease, &fsm.Release{Token: token})
 	return true
 }
 

@@ -34,9 +34,8 @@ func (c *conn) ackBatch(raw wire.Raw) bool {
 			return c.fault(raw.Tag, wire.Invalid("tokens", "tokens[%d]: %v", i, err))
 		}
 		k.Op = fsm.AppendOp(k.Op, op)
-		k.leases = append(k.leases, op.Token.Lease)
 	}
-	k.Count = len(k.leases)
+	k.Count = len(req.Tokens)
 	c.props = append(c.props, &k.Proposal)
 	return true
 }
@@ -56,13 +55,9 @@ func (c *conn) answerAckBatch(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 	}
 	for i := range out {
 		o := &out[i]
-		k.lease = k.leases[i]
 		switch {
 		case o.Code != fsm.OK:
 			f := refusal(k, st, o)
-			if o.Code == fsm.Cancelled {
-				delete(c.handed, k.lease)
-			}
 			c.srv.metrics.fault(f)
 			other := wire.AckOutcome{Index: int32(i), Fault: f}
 			if !fits(f.Result) {
@@ -70,7 +65,6 @@ func (c *conn) answerAckBatch(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 			}
 			rep.Others = append(rep.Others, other)
 		case o.Duplicate:
-			c.ended(k)
 			other := wire.AckOutcome{Index: int32(i), Duplicate: true}
 			if o.HasResult {
 				other.Result = recorded(k, st, o)
@@ -80,7 +74,7 @@ func (c *conn) answerAckBatch(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 			}
 			rep.Others = append(rep.Others, other)
 		default:
-			c.ended(k)
+			c.srv.metrics.acked(o)
 		}
 	}
 	c.appendFrame(wire.TypeAckedBatch, k.tag, rep)

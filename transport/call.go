@@ -23,8 +23,6 @@ type call struct {
 	batch  *batch          // nil: the call answers its request alone
 	queue  string          // that the request named, for the words of a refusal
 	tasks  []string        // task ids of an enqueue's messages; empty: none was given
-	lease  fsm.ID          // that an ack or nack ends
-	leases []fsm.ID        // that a batch of acks ends, in order; empty: it is no such batch
 	traced []traced        // of an enqueue's messages; empty where nothing is traced
 	keyed  *fsm.Idempotent // with its key and without the operation; nil: it has none
 }
@@ -61,12 +59,12 @@ func (c *conn) newCall(tag uint64, kind wire.Type, op fsm.Op) *call {
 }
 
 func (k *call) free() {
-	op, tasks, leases := k.Op, k.tasks, k.leases
+	op, tasks := k.Op, k.tasks
 	clear(tasks)
 	if cap(op) > keptOp {
 		op = nil
 	}
-	*k = call{tasks: tasks[:0], leases: leases[:0]}
+	*k = call{tasks: tasks[:0]}
 	k.Op = op
 	calls.Put(k)
 }
@@ -114,7 +112,7 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 		c.answerEnqueued(k, st, at, out)
 		return
 	}
-	if len(k.leases) > 0 && len(out) == len(k.leases) {
+	if k.Count > 0 && len(out) == k.Count {
 		c.answerAckBatch(k, st, at, out)
 		return
 	}
@@ -132,7 +130,7 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 	case wire.TypeLease:
 		c.answerLeased(k, st, at, leases, o.Replayed)
 	case wire.TypeAck:
-		c.ended(k)
+		c.srv.metrics.acked(o)
 		c.ackedRep = wire.Acked{Duplicate: o.Duplicate, At: at}
 		if o.Duplicate && o.HasResult {
 			c.ackedRep.Result = recorded(k, st, o)
@@ -145,14 +143,12 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 		}
 		c.appendFrame(wire.TypeAcked, k.tag, &r)
 	case wire.TypeNack:
-		c.ended(k)
 		r := wire.Nacked{Dead: o.Dead, At: at}
 		if !o.Dead {
 			r.DueAt = o.Millis
 		}
 		c.appendFrame(wire.TypeNacked, k.tag, &r)
 	case wire.TypeRelease:
-		c.ended(k)
 		c.appendFrame(wire.TypeOK, k.tag, &wire.OK{At: at})
 	case wire.TypeExtend:
 		c.appendFrame(wire.TypeExtended, k.tag, &wire.Extended{LeaseLeftMillis: o.Millis, At: at})
@@ -172,9 +168,6 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 // answerRefused: mu is held.
 func (c *conn) answerRefused(k *call, st *fsm.State, at wire.At, o *fsm.Outcome) {
 	f := refusal(k, st, o)
-	if o.Code == fsm.Cancelled {
-		delete(c.handed, k.lease) // its lease is over, or has nothing to be measured
-	}
 	stamp := at // so that at itself stays on the stack
 	f.At = &stamp
 	c.srv.metrics.fault(f)

@@ -64,7 +64,6 @@ const (
 	pageTasksHold   = 64  // the same where each record is copied out with its body
 	pageDefault     = 100
 	peekDefault     = 10
-	trackedLeases   = 16384       // leases a connection remembers the hand-out time of, for the lease-to-ack histogram
 	readTurns       = 16          // answers of up to 4 MiB, or one body beyond, that are being copied at once
 	scrapesAtOnce   = 4           // answers of up to a few MB each
 	verifyWait      = time.Minute // hashing ten million messages on a busy machine takes a while

@@ -22,8 +22,7 @@ type delivery struct {
 
 	deliveryRep wire.Delivery
 	leasedRep   wire.Leased
-	handed      map[fsm.ID]time.Time // leases handed out here and not yet answered, by lease id; at most trackedLeases
-	redirected  wire.Redirect        // sent last
+	redirected  wire.Redirect // sent last
 }
 
 func (v *delivery) reset() {
@@ -67,31 +66,11 @@ func (v *delivery) add(st *fsm.State, l fsm.Leased) (size int, ok bool) {
 	return size, true
 }
 
-// hand remembers when a lease was handed out, for the lease-to-ack histogram. mu is held.
-func (c *conn) hand(st *fsm.State, l fsm.Leased, now time.Time) {
+// hand measures a message that is handed out. mu is held.
+func (c *conn) hand(st *fsm.State, now time.Time) {
 	c.srv.metrics.leased(st.Time() - c.lease.EnqueuedAt)
 	if c.srv.cfg.Spans != nil {
 		c.traceDelivery(now)
-	}
-	if l.Once || c.visit != nil { // no answer is owed, or it comes on another connection
-		return
-	}
-	if c.handed == nil {
-		c.handed = make(map[fsm.ID]time.Time)
-	}
-	if len(c.handed) >= trackedLeases {
-		clear(c.handed) // answered elsewhere, most of them
-	}
-	c.handed[l.Token.Lease] = now
-}
-
-// ended takes the time of a lease that an answer of the worker ended. mu is held.
-func (c *conn) ended(k *call) {
-	if at, ok := c.handed[k.lease]; ok {
-		delete(c.handed, k.lease)
-		if k.kind == wire.TypeAck {
-			c.srv.metrics.acked(time.Since(at))
-		}
 	}
 }
 
@@ -113,7 +92,7 @@ func (c *conn) Deliver(sub uint32, st *fsm.State, leases []fsm.Leased) bool {
 	for i, l := range leases {
 		n, ok := c.add(st, l)
 		if ok {
-			c.hand(st, l, now)
+			c.hand(st, now)
 		}
 		if size += n; len(c.msgs) > 0 && (i == len(leases)-1 || size > c.maxFrame/2) {
 			c.deliveryRep = wire.Delivery{Sub: sub, Messages: c.msgs}
@@ -144,7 +123,6 @@ func (c *conn) LeaseGone(sub uint32, tokens []fsm.Token) {
 		g := wire.LeaseGone{Sub: sub, Tokens: make([]string, n)}
 		for i, t := range tokens[:n] {
 			g.Tokens[i] = t.String()
-			delete(c.handed, t.Lease)
 		}
 		c.appendFrame(wire.TypeLeaseGone, 0, &g)
 		tokens = tokens[n:]
@@ -203,7 +181,7 @@ func (c *conn) answerLeased(k *call, st *fsm.State, at wire.At, leases []fsm.Lea
 		more, ok := c.add(st, l)
 		if ok {
 			size += more
-			c.hand(st, l, now)
+			c.hand(st, now)
 		}
 	}
 	c.leasedRep = wire.Leased{Messages: c.msgs, At: at}
@@ -214,7 +192,6 @@ func (c *conn) answerLeased(k *call, st *fsm.State, at wire.At, leases []fsm.Lea
 		n = len(leases)
 	}
 	for _, l := range leases[n:] { // never sent: given back, they cost no attempt; delivered at most once, they are lost
-		delete(c.handed, l.Token.Lease)
 		c.srv.metrics.unsent.Inc()
 		if l.Once {
 			continue

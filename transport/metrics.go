@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/transport/httpapi"
 	"github.com/quorate/quorate/wire"
 )
@@ -136,4 +137,9 @@ func (m *metrics) committed(start time.Time) { m.commit.Observe(time.Since(start
 
 func (m *metrics) leased(millis int64) { m.toLease.Observe(float64(max(0, millis)) / 1000) }
 
-func (m *metrics) acked(d time.Duration) { m.leaseAck.Observe(d.Seconds()) }
+// acked measures how long a message was out. Done before, it says nothing.
+func (m *metrics) acked(o *fsm.Outcome) {
+	if !o.Duplicate && !o.Replayed {
+		m.leaseAck.Observe(float64(o.Millis) / 1000)
+	}
+}

@@ -128,5 +128,5 @@ func fieldName(f fsm.Field) string {
 func (m *Model) closeMoved(q *queue, x *message) fsm.Outcome {
 	m.sometimes("ack: closes a moved message")
 	m.remember(q, &record{message: x.id, original: x.id, lease: x.lease, closed: true})
-	return fsm.Outcome{}
+	return fsm.Outcome{Millis: m.t - x.leasedAt}
 }

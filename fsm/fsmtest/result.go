@@ -120,7 +120,7 @@ func (m *Model) finish(op *fsm.Ack) fsm.Outcome {
 		r.hasResult, r.output, r.contentType = true, bytes.Clone(op.Result.Output), string(op.Result.ContentType)
 	}
 	m.remember(h.queue, r)
-	return fsm.Outcome{}
+	return fsm.Outcome{Millis: r.duration}
 }
 
 // ackAgain answers an ack for a task that is done.

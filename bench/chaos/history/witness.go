@@ -290,7 +290,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		if op.HasResult {
 			e.Result = Sum(op.Result.Output)
 		}
-		e.Chained, e.Generation = len(op.Then), op.Mapping
+		e.Chained, e.Generation, e.Millis = len(op.Then), op.Mapping, 0 // how long it was out is told to nobody
 	case *fsm.Nack:
 		e.Op, e.Token, e.Message = Nack, op.Token.String(), op.Token.Message.String()
 		e.Permanent, e.Delay, e.Generation = op.Permanent, op.DelayMillis, op.Mapping
