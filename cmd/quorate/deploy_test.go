@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,7 @@ type composed struct {
 		Command     []string
 		Volumes     []string
 		Healthcheck struct{ Test []string }
+		Ulimits     map[string]any
 	}
 	Volumes map[string]any
 }
@@ -97,6 +99,9 @@ func TestCompose(t *testing.T) {
 	for name, s := range c.Services {
 		if s.Image != "localhost/quorate:latest" || s.NetworkMode != "host" {
 			t.Errorf("%s runs %s on network %q", name, s.Image, s.NetworkMode)
+		}
+		if len(s.Ulimits) > 0 {
+			t.Errorf("%s asks for %v: an engine that has less does not start it", name, s.Ulimits)
 		}
 		args := s.Command
 		for _, v := range s.Volumes {
@@ -147,6 +152,13 @@ func TestImage(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build-image: %v\n%s", err, out)
 	}
+	if sh, err := filepath.EvalSymlinks("/bin/sh"); err == nil && dynamic(t, sh) { // nothing in the image could load its libraries
+		cmd := exec.CommandContext(t.Context(), "bash", filepath.Join(deployFiles, "build-image"), "1.2.3", t.TempDir())
+		cmd.Env = append(os.Environ(), "QUORATE_CERTIFICATES="+certificates, "QUORATE_BINARY="+sh)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "not static") {
+			t.Errorf("a binary with libraries: %v\n%s", err, out)
+		}
+	}
 	recipe, err := os.ReadFile(filepath.Join(dir, "Containerfile"))
 	if err != nil {
 		t.Fatal(err)
@@ -163,20 +175,24 @@ func TestImage(t *testing.T) {
 	if st, err := os.Stat(filepath.Join(dir, "data")); err != nil || st.Mode().Perm() != 0o700 {
 		t.Errorf("data: %v, %v", st, err)
 	}
-	f, err := elf.Open(filepath.Join(dir, "quorate"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			t.Error("the program is not static: there is nothing in the image that could load what it needs")
-		}
+	if dynamic(t, filepath.Join(dir, "quorate")) {
+		t.Error("the program is not static: there is nothing in the image that could load what it needs")
 	}
 	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "quorate"), "version").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "1.2.3") {
 		t.Errorf("version: %v: %s", err, out)
 	}
+}
+
+// dynamic says whether a program needs something that loads its libraries.
+func dynamic(t *testing.T, program string) bool {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	return slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
 }
 
 // installed builds the package and installs it into a folder.
