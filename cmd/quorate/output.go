@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -90,4 +91,32 @@ func count[T int | int32 | int64 | uint64](n T) string {
 		return ""
 	}
 	return fmt.Sprint(n)
+}
+
+// done prints plain success.
+func (c *cli) done(text string) error {
+	if c.asJSON() {
+		return c.json(map[string]any{"ok": true})
+	}
+	fmt.Fprintln(c.stdout, text)
+	return nil
+}
+
+// terminal says whether standard output is one.
+func (c *cli) terminal() bool {
+	f, ok := underlying(c.stdout).(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
+}
+
+// deleted prints how many records a purge removed.
+func (c *cli) deleted(n int64) error {
+	if c.asJSON() {
+		return c.json(map[string]any{"deleted_count": n})
+	}
+	fmt.Fprintf(c.stdout, "%d removed\n", n)
+	return nil
 }

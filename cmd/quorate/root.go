@@ -101,6 +101,12 @@ func noSuchVerb(cmd *cobra.Command, args []string) error {
 	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 }
 
+// needsVerb is what a noun without a verb does: help, and the exit code of a wrong command line.
+func needsVerb(cmd *cobra.Command, _ []string) error {
+	_ = cmd.Help() // to standard output, which is all that can go wrong
+	return &exitError{code: exitUsage, err: fmt.Errorf("%s needs a verb", cmd.CommandPath()), quiet: true}
+}
+
 // wrongFlag blames the word before the flag where that is no command: a noun has no flags of a verb that it has not.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	if cmd.HasSubCommands() {
