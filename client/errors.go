@@ -135,7 +135,12 @@ func (e *refusedUntil) Error() string {
 func (e *refusedUntil) Unwrap() []error { return []error{e.refusal, e.cause} }
 
 // errCallTimeout ends calls whose context has no deadline; it is a deadline like any other.
-var errCallTimeout = fmt.Errorf("default call timeout: %w", context.DeadlineExceeded)
+var errCallTimeout error = callTimeout{}
+
+type callTimeout struct{}
+
+func (callTimeout) Error() string { return "the default call timeout" }
+func (callTimeout) Unwrap() error { return context.DeadlineExceeded }
 
 // errConnLost ends calls that are about one connection.
 var errConnLost = errors.New("connection lost")

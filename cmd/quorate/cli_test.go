@@ -217,7 +217,7 @@ func TestWrongUse(t *testing.T) {
 		{"floor not by HTTP", []string{"bench", "floor", "--http", "10"}, exitUsage, "--http goes with W1 and W3: floor "},
 		{"unknown flag", []string{"enqueue", "q", "--colour", "red"}, exitUsage, "unknown flag"},
 		{"noun without a verb", []string{"queue"}, exitUsage, ""},
-		{"missing argument", []string{"enqueue"}, exitUsage, "arg"},
+		{"missing argument", []string{"enqueue"}, exitUsage, "QUEUE is missing"},
 		{"arguments where flags belong", []string{"schedule", "create", "nightly", "q", "tick"}, exitUsage, "--cron EXPRESSION"},
 		{"bad output format", []string{"queue", "list", "-o", "xml"}, exitUsage, "table or json"},
 		{"bad duration", []string{"lease", "q", "--wait", "soon"}, exitUsage, "duration"},

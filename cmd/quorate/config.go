@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,8 +50,9 @@ type Config struct {
 		MaxStreams      int64 `toml:"max_streams"`
 	} `toml:"limits"`
 	Log struct {
-		Access     bool  `toml:"access"`
-		SlowMillis int64 `toml:"slow_ms"`
+		Level      string `toml:"level"`
+		Access     bool   `toml:"access"`
+		SlowMillis int64  `toml:"slow_ms"`
 	} `toml:"log"`
 	Trace struct {
 		Endpoint string `toml:"endpoint"`
@@ -93,6 +96,7 @@ var settings = []setting{
 	{"limits.disk_free_bytes", "what must be left where data_dir is: with less, enqueues are refused, all else goes on; should be above what a snapshot takes; 0: 256 MiB, or a tenth of the file system where that is less", func(c *Config) any { return &c.Limits.DiskFreeBytes }, within(0, 1<<50)},
 	{"limits.max_connections", "client connections at once", func(c *Config) any { return &c.Limits.MaxConnections }, within(1, 1_000_000)},
 	{"limits.max_streams", "streams of Server-Sent Events at once, beside those", func(c *Config) any { return &c.Limits.MaxStreams }, within(1, 1_000_000)},
+	{"log.level", "what is logged: debug, info, warn or error, each with all behind it", func(c *Config) any { return &c.Log.Level }, logLevel},
 	{"log.access", "log every HTTP request, with its route and none of its path, query, headers or body, and the begin and end of every WebSocket, at level info", func(c *Config) any { return &c.Log.Access }, nil},
 	{"log.slow_ms", "log operations that take longer than this from arrival to answer, with the time of each phase, five lines a second at most; 0: none", func(c *Config) any { return &c.Log.SlowMillis }, within(0, 3_600_000)},
 	{"trace.endpoint", "URL of an OpenTelemetry collector that spans of traced messages are posted to (OTLP over HTTP, JSON), such as http://127.0.0.1:4318/v1/traces; without one there are no spans", func(c *Config) any { return &c.Trace.Endpoint }, traceEndpoint},
@@ -123,13 +127,19 @@ func defaults() Config {
 	c.Limits.MaxMessageBytes = 1 << 20
 	c.Limits.MaxConnections = 10_000
 	c.Limits.MaxStreams = 10_000
+	c.Log.Level = "info"
 	return c
 }
 
 // bindSettings makes a flag of every key.
 func bindSettings(f *pflag.FlagSet) {
+	def := defaults()
 	for _, s := range settings {
-		f.String(s.flag(), "", fmt.Sprintf("%s (%s, %s)", s.help, s.key, s.env()))
+		value := ""
+		if !strings.Contains(s.help, "default: ") && !slices.Contains([]string{`""`, "[]", "0", "false"}, s.text(&def)) {
+			value = "; default " + s.text(&def)
+		}
+		f.String(s.flag(), "", fmt.Sprintf("%s (%s, %s%s)", s.help, s.key, s.env(), value))
 	}
 }
 
@@ -203,7 +213,14 @@ func explain(err error) error {
 		line, _ := e.Position()
 		key := strings.Join(e.Key(), ".")
 		if known := declaredHelp(key); known != "" {
+			last := key[strings.LastIndexByte(key, '.')+1:]
+			if near := nearest(last, strings.FieldsFunc(known, notOfKeys)); near != "" {
+				return fmt.Errorf("line %d: unknown key %q; did you mean %s? Known keys there: %s", line, key, near, known)
+			}
 			return fmt.Errorf("line %d: unknown key %q; known keys there: %s", line, key, known)
+		}
+		if near := nearest(key, keys()); near != "" {
+			return fmt.Errorf("line %d: unknown key %q; did you mean %s?", line, key, near)
 		}
 		return fmt.Errorf("line %d: unknown key %q; known keys: %s, and the tables [[queue]], [[schedule]] and [[hook]]", line, key, strings.Join(keys(), ", "))
 	}
@@ -223,6 +240,9 @@ func explain(err error) error {
 	}
 	return err
 }
+
+// notOfKeys is what stands between the names in a text that lists keys.
+func notOfKeys(r rune) bool { return r != '_' && (r < 'a' || r > 'z') }
 
 // typeName is what a setting's value must be in TOML.
 func typeName(s setting) string {
@@ -342,6 +362,20 @@ func label(v any) error {
 		}
 	}
 	return nil
+}
+
+func logLevel(v any) error {
+	_, err := levelOf(*v.(*string))
+	return err
+}
+
+// levelOf is a level of the log by its name.
+func levelOf(name string) (l slog.Level, err error) {
+	switch strings.ToLower(name) {
+	case "debug", "info", "warn", "error":
+		return l, l.UnmarshalText([]byte(name))
+	}
+	return l, fmt.Errorf("%q is no level, want debug, info, warn or error", name)
 }
 
 func logStore(v any) error {

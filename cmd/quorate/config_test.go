@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -80,6 +81,11 @@ func TestConfigurationErrors(t *testing.T) {
 		{"two listeners on one port", "", []string{"--raft-addr", "127.0.0.1:7340"}, nil, []string{"client.addr", "raft.addr", "port"}},
 		{"expecting others without their addresses", "", []string{"--gossip-bootstrap-expect", "3"}, nil, []string{"gossip.join"}},
 		{"log store", "[raft]\nlog_store = \"rocks\"\n", nil, nil, []string{"quorate.toml:2", "raft.log_store", `"rocks"`, `"bolt"`, `"wal"`}},
+		{"a key that is near", "node_id = \"a\"\n[limits]\nmax_mesage_bytes = 1\n", nil, nil, []string{"line 3", "did you mean limits.max_message_bytes?"}},
+		{"a key that is nowhere near", "colour = 1\n", nil, nil, []string{"line 1", "known keys: node_id, "}},
+		{"a level that is none", "[log]\nlevel = \"loud\"\n", nil, nil, []string{"quorate.toml:2", "log.level", `"loud"`, "debug, info, warn or error"}},
+		{"a level between two", "", []string{"--log-level", "info+1"}, nil, []string{"flag --log-level", "debug, info, warn or error"}},
+		{"a level of the environment", "", nil, map[string]string{"QUORATE_LOG_LEVEL": ""}, []string{"environment QUORATE_LOG_LEVEL", "debug, info, warn or error"}},
 		{"label", "", []string{"--node-id", "a/b"}, nil, []string{"letters"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -97,5 +103,35 @@ func TestConfigurationErrors(t *testing.T) {
 	}
 	if _, err := resolveWith(t, "", nil, nil); err != nil {
 		t.Errorf("defaults alone: %v", err)
+	}
+}
+
+// The level of the log is a setting like any other, and is what the log keeps to.
+func TestLogLevel(t *testing.T) {
+	t.Parallel()
+	r, err := resolveWith(t, "[log]\nlevel = \"warn\"\n", nil, nil)
+	if err != nil || r.Log.Level != "warn" {
+		t.Errorf("level of the file: %q, %v", r.Log.Level, err)
+	}
+	r, err = resolveWith(t, "[log]\nlevel = \"warn\"\n", []string{"--log-level", "DEBUG"}, map[string]string{"QUORATE_LOG_LEVEL": "error"})
+	if err != nil || r.source["log.level"] != "flag --log-level" {
+		t.Errorf("level of the flag: %q from %s, %v", r.Log.Level, r.source["log.level"], err)
+	}
+	for _, tc := range []struct {
+		level string
+		said  int
+	}{{"debug", 4}, {"info", 3}, {"Warn", 2}, {"ERROR", 1}} {
+		var out bytes.Buffer
+		log, err := (&cli{stderr: &out}).logger(tc.level)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log.Debug("d")
+		log.Info("i")
+		log.Warn("w")
+		log.Error("e")
+		if n := strings.Count(out.String(), "\n"); n != tc.said {
+			t.Errorf("%s says %d lines of four, want %d", tc.level, n, tc.said)
+		}
 	}
 }

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"reflect"
 	"sort"
 	"strings"
 	"time"
@@ -162,11 +164,24 @@ func declaredValues(s client.Schedule) map[string]any {
 func compare(kind, name string, declared, actual map[string]any) (ds []difference) {
 	for k, v := range declared {
 		if want, got := fmt.Sprint(v), fmt.Sprint(actual[k]); want != got {
-			ds = append(ds, difference{kind, name, k, want, got})
+			ds = append(ds, difference{kind, name, k, valueText(v), valueText(actual[k])})
 		}
 	}
 	sort.Slice(ds, func(i, j int) bool { return ds[i].key < ds[j].key })
 	return ds
+}
+
+// valueText is a value as people read it: lists and tables as JSON.
+func valueText(v any) string {
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.Map, reflect.Slice:
+		if b, err := json.Marshal(v); err == nil {
+			return string(b)
+		}
+	case reflect.Invalid: // nil
+		return ""
+	}
+	return fmt.Sprint(v)
 }
 
 // keep applies the declarations when the node first leads, and reports drift when it comes to lead again, until ctx ends.

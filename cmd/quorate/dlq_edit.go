@@ -86,7 +86,7 @@ func (f *editFlags) message(c *cli, cmd *cobra.Command) (m client.Message, field
 		case "retry":
 			if f.retry != "" {
 				if m.Retry, err = parseRetry(f.retry); err != nil {
-					return m, nil, usagef("%v", err)
+					return m, nil, usagef("--%w", err)
 				}
 			}
 		case "delay":

@@ -141,7 +141,7 @@ func (f *enqueueFlags) message() (client.Message, error) {
 	if f.retry != "" {
 		p, err := parseRetry(f.retry)
 		if err != nil {
-			return m, usagef("%v", err)
+			return m, usagef("--%w", err)
 		}
 		m.Retry = p
 	}
@@ -197,7 +197,7 @@ func (c *cli) enqueueMany(ctx context.Context, cl *client.Client, queue string, 
 				if firstly == nil {
 					firstly = err
 				}
-				fmt.Fprintf(c.stderr, "quorate: message %d: %v\n", at, err)
+				fmt.Fprintf(c.stderr, "quorate: message %d: %s\n", at, c.words(err))
 			}
 		})
 		if err != nil {
@@ -208,7 +208,7 @@ func (c *cli) enqueueMany(ctx context.Context, cl *client.Client, queue string, 
 				if firstly == nil {
 					firstly = err
 				}
-				fmt.Fprintf(c.stderr, "quorate: message %d: %v\n", at, err)
+				fmt.Fprintf(c.stderr, "quorate: message %d: %s\n", at, c.words(err))
 				mu.Unlock()
 				continue
 			}
@@ -223,7 +223,7 @@ func (c *cli) enqueueMany(ctx context.Context, cl *client.Client, queue string, 
 		return fmt.Errorf("read standard input: %w", err)
 	}
 	if failed > 0 {
-		return &exitError{code: codeOf(firstly), err: fmt.Errorf("%d of %d messages were not enqueued", failed, n)}
+		return &exitError{code: codeOf(firstly), err: fmt.Errorf("%d of %d messages were not confirmed", failed, n)}
 	}
 	return nil
 }

@@ -48,9 +48,11 @@ func codeOf(err error) int {
 	switch {
 	case errors.Is(err, client.ErrNotFound):
 		return exitNotFound
+	case errors.Is(err, client.ErrUnavailable) && !client.Unknown(err): // its time was over too, but what it waited for was a leader
+		return exitUnavailable
 	case errors.Is(err, client.ErrTimeout), errors.Is(err, context.DeadlineExceeded):
 		return exitTimeout
-	case errors.Is(err, client.ErrUnavailable), errors.Is(err, client.ErrNoLeader), errors.Is(err, client.ErrOverloaded):
+	case errors.Is(err, client.ErrNoLeader), errors.Is(err, client.ErrOverloaded):
 		return exitUnavailable
 	}
 	return exitFailed

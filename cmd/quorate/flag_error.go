@@ -33,5 +33,8 @@ func flagged(cmd *cobra.Command, err error) error {
 			return &exitError{code: codeOf(err), err: fmt.Errorf("--%s: %w", name, err)}
 		}
 	}
+	if f := cmd.Flags().Lookup("queue"); field == "queue" && f != nil && !f.Changed {
+		return &exitError{code: codeOf(err), err: fmt.Errorf("--queue is needed: %w", err)}
+	}
 	return err
 }

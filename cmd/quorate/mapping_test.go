@@ -113,3 +113,32 @@ func TestPushIsMapped(t *testing.T) {
 		return strings.Contains(m, `quorate_mapped_messages_total{outcome="mapped",queue="q"} 1`) && strings.Contains(m, `quorate_mapped_messages_total{outcome="failed",queue="q"} 1`)
 	}, nothing{})
 }
+
+// A schema is a file, or itself where it begins with a brace.
+func TestSchemaInline(t *testing.T) {
+	t.Parallel()
+	addr := devNode(t)
+	must(t, addr, "", "queue", "create", "q", "--schema", "\n {\"type\":\"object\"}")
+	if code, _, errs := cliRun(t, addr, "", "enqueue", "q", "17"); code != exitFailed || !strings.Contains(errs, `does not fit the schema of queue "q"`) {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	must(t, addr, "", "enqueue", "q", "{}")
+	for _, tc := range []struct {
+		name, schema string
+		code         int
+		want         string
+	}{
+		{"no such file", "order.json", exitUsage, "--schema: stat order.json: no such file or directory"},
+		{"no JSON", "{type: object}", exitFailed, "--schema: invalid_argument: schema"},
+		{"too long", "{" + strings.Repeat(" ", 65<<10) + "}", exitFailed, "--schema: "},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, _, errs := cliRun(t, addr, "", "queue", "set", "q", "--schema", tc.schema)
+			if code != tc.code || !strings.Contains(errs, tc.want) {
+				t.Errorf("exit %d, %.200s; want %d, %s", code, errs, tc.code, tc.want)
+			}
+		})
+	}
+	must(t, addr, "", "queue", "set", "q", "--schema", "")
+	must(t, addr, "", "enqueue", "q", "17")
+}

@@ -13,7 +13,7 @@ import (
 type mappingFlags struct{ schema, body, to string }
 
 func (f *mappingFlags) bind(fl *pflag.FlagSet) {
-	fl.StringVar(&f.schema, "schema", "", "file of a JSON Schema that bodies have to fit; \"\" for none (default: anything is taken)")
+	fl.StringVar(&f.schema, "schema", "", "JSON Schema that bodies have to fit: its file, or what begins with { is the schema itself; \"\" for none (default: anything is taken)")
 	fl.StringVar(&f.body, "map", "", "expression that makes the body of what is sent to --push-url, such as '{id: body.order.id}'; \"\" for none (default: it is sent as it is)")
 	fl.StringVar(&f.to, "map-to", "", "QUEUE=EXPRESSION: make messages for that queue of each message here, such as 'bills=body.paid ? {id: body.id} : nil', and ack it; \"\" for none (default: workers get the messages)")
 }
@@ -21,8 +21,8 @@ func (f *mappingFlags) bind(fl *pflag.FlagSet) {
 // options overlays the given flags on o.
 func (f *mappingFlags) options(given func(string) bool, o *client.QueueOptions) error {
 	if given("schema") {
-		o.Schema = ""
-		if f.schema != "" {
+		o.Schema = f.schema
+		if f.schema != "" && !strings.HasPrefix(strings.TrimSpace(f.schema), "{") {
 			b, err := readBounded(f.schema, wire.MaxSchemaBytes)
 			if err != nil {
 				return usagef("--schema: %v", err)

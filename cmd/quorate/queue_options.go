@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -90,7 +92,7 @@ func (f *queueFlags) options(cmd *cobra.Command, base client.QueueOptions) (clie
 	if given("retry") {
 		p, err := parseRetry(f.retry)
 		if err != nil {
-			return o, usagef("%v", err)
+			return o, usagef("--%w", err)
 		}
 		o.Retry = p
 	}
@@ -165,7 +167,11 @@ func newQueueCreate(c *cli) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create QUEUE",
 		Short: "Create a queue; the same options again are fine, others are refused",
-		Args:  cobra.ExactArgs(1),
+		Long: `Create a queue with the options that are given, and defaults for the rest. One that exists with the same options is left as
+it is, which is said and no error; with others the command fails and names them: quorate queue set changes options.`,
+		Example: "  quorate queue create thumbnails --lease 2m --retry exponential:1s..60s*5\n" +
+			"  quorate queue create orders --ordering per_key --max-depth 100000 --schema order.json",
+		Args: cobra.ExactArgs(1),
 	}
 	f.bind(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -174,13 +180,35 @@ func newQueueCreate(c *cli) *cobra.Command {
 			return err
 		}
 		return c.with(func(ctx context.Context, cl *client.Client, args []string) error {
-			if err := cl.CreateQueue(ctx, args[0], o); err != nil {
+			is, err := cl.Queue(ctx, args[0])
+			if err != nil && !errors.Is(err, client.ErrNotFound) {
 				return err
 			}
-			return c.done("created " + args[0])
+			existed := err == nil
+			err = cl.CreateQueue(ctx, args[0], o)
+			if existed && errors.Is(err, client.ErrAlreadyExists) {
+				return another("queue", is.Name, err, f.wanted(cmd), optionsJSON(is.Options))
+			}
+			if err != nil {
+				return err
+			}
+			return c.created(args[0], existed)
 		})(cmd, args)
 	}
 	return cmd
+}
+
+// wanted are all options of a queue that is created with the given flags, which could be read.
+func (f *queueFlags) wanted(cmd *cobra.Command) map[string]any {
+	normal := (&declaredQueue{}).options()
+	o, _ := f.options(cmd, normal)
+	all, defaults := optionsJSON(o), optionsJSON(normal)
+	for k, v := range all {
+		if text := fmt.Sprint(v); text == "" || text == "0" { // which asks for the default
+			all[k] = defaults[k]
+		}
+	}
+	return all
 }
 
 func newQueueSet(c *cli) *cobra.Command {

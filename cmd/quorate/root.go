@@ -22,6 +22,7 @@ type cli struct {
 	addr           string
 	output         string
 	timeout        time.Duration
+	wait           *waiting // of the command's client, once there is one
 }
 
 const defaultAddr = "127.0.0.1:7340"
@@ -31,6 +32,7 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "quorate",
 		Short:         "A replicated queue broker: leases, retries, dead letters and results, in one binary",
+		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noSuchVerb,
@@ -63,42 +65,11 @@ func newRoot(stdin io.Reader, stdout, stderr io.Writer) *cobra.Command {
 		newQueue(c), newDLQ(c), newSchedule(c), newResult(c), newTask(c), newKV(c), newBatch(c), newCluster(c),
 		newConfig(c), newDoctor(c), newLog(c), newBench(c), newFloorNode(c), newVersion(c),
 	)
+	root.SetVersionTemplate(versionLine())
 	sayUsage(root)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetUsageTemplate(root.UsageTemplate() + durationHelp)
 	return root
-}
-
-// sayUsage makes every command answer a wrong number of arguments with its usage line, not with a count alone.
-func sayUsage(cmd *cobra.Command) {
-	for _, sub := range cmd.Commands() {
-		sayUsage(sub)
-		check := sub.Args
-		if check == nil {
-			continue
-		}
-		sub.Args = func(cmd *cobra.Command, args []string) error {
-			err := check(cmd, args)
-			var said *exitError
-			if err == nil || errors.As(err, &said) {
-				return err
-			}
-			return usagef("%w; want %s", err, cmd.UseLine())
-		}
-	}
-}
-
-// noSuchVerb refuses a word that is no command, and names those that were perhaps meant.
-func noSuchVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	cmd.SuggestionsMinimumDistance = 2
-	hint := ""
-	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		hint = "; did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return usagef("unknown command %q for %q%s", args[0], cmd.CommandPath(), hint)
 }
 
 // needsVerb is what a noun without a verb does: help, and the exit code of a wrong command line.
@@ -107,23 +78,17 @@ func needsVerb(cmd *cobra.Command, _ []string) error {
 	return &exitError{code: exitUsage, err: fmt.Errorf("%s needs a verb", cmd.CommandPath()), quiet: true}
 }
 
-// wrongFlag blames the word before the flag where that is no command: a noun has no flags of a verb that it has not.
-func wrongFlag(cmd *cobra.Command, err error) error {
-	if cmd.HasSubCommands() {
-		if unknown := noSuchVerb(cmd, cmd.Flags().Args()); unknown != nil {
-			return unknown
-		}
-	}
-	return err
-}
-
 // connect opens a client; the caller closes it with the returned function.
 func (c *cli) connect(ctx context.Context) (*client.Client, func(), error) {
 	var addrs []string
 	for _, a := range strings.Split(c.addr, ",") {
-		if a = strings.TrimSpace(a); a != "" {
-			addrs = append(addrs, a)
+		if a = strings.TrimSpace(a); a == "" {
+			continue
 		}
+		if err := hostPort(&a); err != nil {
+			return nil, nil, usagef("--addr: %w", err)
+		}
+		addrs = append(addrs, a)
 	}
 	if len(addrs) == 0 {
 		return nil, nil, usagef("--addr is empty, want host:port[,host:port…]")
@@ -132,12 +97,13 @@ func (c *cli) connect(ctx context.Context) (*client.Client, func(), error) {
 	defer cancel()
 	wait := newWaiting(c.stderr, c.addr, c.timeout, waitingAfter)
 	cl, err := client.Open(octx, client.Options{Addrs: addrs, Name: "quorate-cli/" + version, Timeout: c.timeout, Logger: slog.New(wait)})
+	c.wait = wait
 	if err != nil {
 		wait.end()
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable) {
-			return nil, nil, &exitError{code: exitUnavailable, err: fmt.Errorf("connect to %s: %w", c.addr, err)}
+		if ctx.Err() == nil && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, client.ErrUnavailable)) {
+			return nil, nil, &exitError{code: exitUnavailable, err: c.unreachable()}
 		}
-		return nil, nil, fmt.Errorf("connect to %s: %w", c.addr, err)
+		return nil, nil, err // it names the address
 	}
 	return cl, func() {
 		wait.end()
@@ -155,6 +121,6 @@ func (c *cli) with(f func(ctx context.Context, cl *client.Client, args []string)
 			return failed(err)
 		}
 		defer done()
-		return failed(flagged(cmd, f(cmd.Context(), cl, args)))
+		return c.plain(failed(flagged(cmd, f(cmd.Context(), cl, args))))
 	}
 }

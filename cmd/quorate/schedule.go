@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -80,7 +82,11 @@ func (f *scheduleFlags) apply(c *cli, cmd *cobra.Command, s *client.Schedule) er
 	}{
 		{"queue", func() { s.Queue = f.queue }},
 		{"cron", func() { s.Cron = f.cron }},
-		{"zone", func() { s.Zone = f.zone }},
+		{"zone", func() {
+			if s.Zone = f.zone; f.zone == "UTC" { // the same as none is
+				s.Zone = ""
+			}
+		}},
 		{"jitter", func() { s.Jitter = f.jitter.duration() }},
 		{"missed", func() { s.Missed = f.missed }},
 		{"paused", func() { s.Paused = f.paused }},
@@ -119,7 +125,7 @@ func (f *scheduleFlags) apply(c *cli, cmd *cobra.Command, s *client.Schedule) er
 	if given("retry") {
 		p, err := parseRetry(f.retry)
 		if err != nil {
-			return usagef("%v", err)
+			return usagef("--%w", err)
 		}
 		m.Retry = p
 	}
@@ -155,10 +161,21 @@ func newScheduleCreate(c *cli) *cobra.Command {
 			return usagef("--queue and --cron are needed, as in: quorate schedule create %s --queue QUEUE --cron '0 3 * * *'", s.Name)
 		}
 		return c.with(func(ctx context.Context, cl *client.Client, args []string) error {
-			if err := cl.CreateSchedule(ctx, s); err != nil {
+			is, err := cl.Schedule(ctx, s.Name)
+			if err != nil && !errors.Is(err, client.ErrNotFound) {
 				return err
 			}
-			return c.done("created " + args[0])
+			existed := err == nil
+			err = cl.CreateSchedule(ctx, s)
+			if existed && errors.Is(err, client.ErrAlreadyExists) {
+				want := s
+				want.Missed = cmp.Or(s.Missed, is.Missed) // both have a default, and it is the same where it was not given
+				return another("schedule", s.Name, err, declaredValues(want), declaredValues(is.Schedule))
+			}
+			if err != nil {
+				return err
+			}
+			return c.created(s.Name, existed)
 		})(cmd, args)
 	}
 	return cmd

@@ -23,7 +23,7 @@ import (
 const stopTime = 8 * time.Second
 
 func newServe(c *cli) *cobra.Command {
-	var file, level string
+	var file string
 	var printConfig bool
 	cmd := &cobra.Command{
 		Use:   "serve",
@@ -39,13 +39,8 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 	fl := cmd.Flags()
 	fl.StringVar(&file, "config", "", "quorate.toml")
 	fl.BoolVar(&printConfig, "print-config", false, "show every value and where it comes from, and exit")
-	fl.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	bindSettings(fl)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		log, err := c.logger(level)
-		if err != nil {
-			return err
-		}
 		cfg, err := resolve(file, fl, os.LookupEnv)
 		if err != nil {
 			return usagef("%v", err)
@@ -66,6 +61,10 @@ There is no authentication and no TLS yet, so every address must be a loopback o
 		pushed, err := cfg.push(os.LookupEnv)
 		if err != nil {
 			return usagef("%v", err)
+		}
+		log, err := c.logger(cfg.Log.Level)
+		if err != nil {
+			return err
 		}
 		return failed(serve(cmd.Context(), log, cfg.node(), doorways{
 			addr: cfg.Client.Addr, noAutoCreate: !cfg.AutoCreate, maxConnections: int(cfg.Limits.MaxConnections), maxStreams: int(cfg.Limits.MaxStreams), origins: cfg.Client.CORSOrigins,
@@ -116,9 +115,9 @@ func newDev(c *cli) *cobra.Command {
 }
 
 func (c *cli) logger(level string) (*slog.Logger, error) {
-	var l slog.Level
-	if err := l.UnmarshalText([]byte(level)); err != nil {
-		return nil, usagef("--log-level is %q, want debug, info, warn or error", level)
+	l, err := levelOf(level)
+	if err != nil {
+		return nil, usagef("--log-level: %w", err)
 	}
 	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: l})), nil
 }

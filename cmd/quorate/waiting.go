@@ -21,22 +21,22 @@ type waiting struct {
 
 	mu    sync.Mutex
 	timer *time.Timer // runs while there is no connection and nothing was said; guarded by mu
-	why   string      // guarded by mu
+	why   error       // why there is none, nil: nothing was heard yet; guarded by mu
 	said  bool        // guarded by mu
 	ended bool        // guarded by mu
 }
 
 func newWaiting(w io.Writer, addr string, most, after time.Duration) *waiting {
 	s := &waiting{w: w, addr: addr, bound: most.String(), after: after}
-	s.lost("")
+	s.lost(nil)
 	return s
 }
 
 // lost notes that there is no connection to a leader.
-func (s *waiting) lost(why string) {
+func (s *waiting) lost(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if why != "" {
+	if why != nil {
 		s.why = why
 	}
 	if s.timer == nil && !s.said && !s.ended {
@@ -52,8 +52,8 @@ func (s *waiting) say() {
 	}
 	s.timer, s.said = nil, true
 	why := ""
-	if s.why != "" {
-		why = " (" + s.why + ")"
+	if said := heard(s.why).text(); said != "" {
+		why = " (" + said + ")"
 	}
 	fmt.Fprintf(s.w, "quorate: no leader can be reached at %s%s; a call waits for one up to --call-timeout %s\n", s.addr, why, s.bound)
 }
@@ -70,6 +70,13 @@ func (s *waiting) found() {
 		fmt.Fprintln(s.w, "quorate: connected to the leader")
 	}
 	s.said = false
+}
+
+// last is why there was no leader the last time.
+func (s *waiting) last() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.why
 }
 
 // end is the end of the command: nothing is said any more.
@@ -92,10 +99,10 @@ func (s *waiting) Handle(_ context.Context, r slog.Record) error {
 	case "connected":
 		s.found()
 	case "not connected":
-		why := ""
+		var why error
 		r.Attrs(func(a slog.Attr) bool {
 			if a.Key == "err" {
-				why = a.Value.String()
+				why, _ = a.Value.Any().(error)
 			}
 			return true
 		})

@@ -38,6 +38,8 @@ QUORATE_HEADER_<NAME> are its environment.
 Exit 0 acks, with standard output as the result. Exit 100 is a permanent failure. Any other end is a failed attempt
 whose error is the tail of standard error. The lease is extended while the command runs.
 
+A queue that does not exist yet is waited for; --drain takes it for empty.
+
 SIGTERM or Ctrl-C: no new messages, what runs is finished, the rest is released. A second one ends everything.`,
 		Example: "  quorate work thumbnails --concurrency 8 -- ./make-thumbnail",
 	}
@@ -65,7 +67,10 @@ SIGTERM or Ctrl-C: no new messages, what runs is finished, the rest is released.
 		at := cmd.ArgsLenAtDash()
 		queues, argv := args[:at], args[at:]
 		if _, err := exec.LookPath(argv[0]); err != nil {
-			return usagef("command: %v", err)
+			if errors.Is(err, exec.ErrNotFound) {
+				return usagef("there is no program %q in PATH", argv[0])
+			}
+			return usagef("program %q: %w", argv[0], errors.Unwrap(err))
 		}
 		return c.with(func(ctx context.Context, cl *client.Client, _ []string) error {
 			if drainFor == 0 {
@@ -76,6 +81,9 @@ SIGTERM or Ctrl-C: no new messages, what runs is finished, the rest is released.
 			w := &commandWorker{argv: argv, timeout: timeout.duration(), log: c.stderr, quiet: c.asJSON()}
 			ctx, stop := context.WithCancel(ctx)
 			defer stop()
+			for _, q := range queues {
+				c.sayMissing(ctx, cl, q, drain)
+			}
 			errs := make([]error, len(queues))
 			var wg sync.WaitGroup
 			for i, q := range queues {
@@ -96,6 +104,19 @@ SIGTERM or Ctrl-C: no new messages, what runs is finished, the rest is released.
 		})(cmd, args)
 	}
 	return cmd
+}
+
+// sayMissing says of a queue that is not there what a worker does about it: a name that was misspelt looks like a queue without work. What
+// else is wrong with a queue the worker itself is told.
+func (c *cli) sayMissing(ctx context.Context, cl *client.Client, queue string, drain bool) {
+	if _, err := cl.Queue(ctx, queue); !errors.Is(err, client.ErrNotFound) {
+		return
+	}
+	if drain {
+		fmt.Fprintf(c.stderr, "quorate: queue %q does not exist: nothing is to be done\n", queue)
+		return
+	}
+	fmt.Fprintf(c.stderr, "quorate: queue %q does not exist yet: waiting for its first message, or for quorate queue create\n", queue)
 }
 
 // commandWorker runs one process a message.
