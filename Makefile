@@ -30,8 +30,9 @@ bin/demo: build
 demo: bin/demo ## three nodes hash every file below DIR= through the queue; the leader is killed half-way
 	@bin/demo -dir "$(DIR)"
 
-cluster: bin/demo ## three nodes in the foreground, data kept in data/; Ctrl-C stops them
-	@bin/demo -cluster -data data
+cluster: PORT := 7340
+cluster: bin/demo ## three nodes in the foreground on ports from PORT= on, data kept in data/; Ctrl-C stops them
+	@bin/demo -cluster -data data -port $(PORT)
 
 setup: ## install what the tests need beyond Go
 	@scripts/setup

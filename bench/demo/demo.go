@@ -24,6 +24,7 @@ const queue = "files"
 type options struct {
 	binary, dir, data    string
 	workers, concurrency int
+	port                 int // the first of those that a cluster in the foreground takes
 }
 
 // task is one file and what became of it.

@@ -8,13 +8,19 @@ import (
 	"github.com/quorate/quorate/bench/proc"
 )
 
-// foreground runs three nodes on the default ports, ten apart, until ctx ends; then it stops them in order. A second
-// start finds the data again.
+// portsTaken is from the first node's client port to the last port of the third node, ten apart.
+const portsTaken = 22
+
+// foreground runs three nodes, their ports ten apart, until ctx ends; then it stops them in order. A second start finds
+// the data again, on whatever ports.
 func foreground(ctx context.Context, o options) error {
+	if o.port < 1 || o.port > 65535-portsTaken {
+		return fmt.Errorf("port %d: want 1 to %d, since %d behind it are used too", o.port, 65535-portsTaken, portsTaken)
+	}
 	if o.data == "" {
 		o.data = "data"
 	}
-	c, err := proc.New(proc.Config{Binary: o.binary, Nodes: 3, Dir: o.data, Base: 7340})
+	c, err := proc.New(proc.Config{Binary: o.binary, Nodes: 3, Dir: o.data, Base: o.port})
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,7 @@ func run() int {
 	flag.IntVar(&o.workers, "workers", 3, "worker processes")
 	flag.IntVar(&o.concurrency, "concurrency", 4, "commands at once in each worker")
 	flag.BoolVar(&cluster, "cluster", false, "run three nodes in the foreground until Ctrl-C")
+	flag.IntVar(&o.port, "port", 7340, "with -cluster: the first node's client port; it takes two more behind it, and the others the ones 10 and 20 further on")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
