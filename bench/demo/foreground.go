@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/quorate/quorate/bench/proc"
@@ -10,6 +11,14 @@ import (
 
 // portsTaken is from the first node's client port to the last port of the third node, ten apart.
 const portsTaken = 22
+
+// elsewhere is another place for the ports of a cluster, clear of those from port on.
+func elsewhere(port int) int {
+	if port+100 > 65535-portsTaken {
+		return port - 100
+	}
+	return port + 100
+}
 
 // foreground runs three nodes, their ports ten apart, until ctx ends; then it stops them in order. A second start finds
 // the data again, on whatever ports.
@@ -28,6 +37,9 @@ func foreground(ctx context.Context, o options) error {
 	sctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	if err := c.Start(sctx); err != nil {
+		if strings.Contains(err.Error(), "address already in use") { // of a node's client port, which quorate dev may have
+			return fmt.Errorf("%w; of a cluster: make cluster PORT=%d", err, elsewhere(o.port))
+		}
 		return err
 	}
 	for _, n := range c.Nodes {

@@ -280,7 +280,11 @@ func newConfig(c *cli) *cobra.Command {
 				}
 				err = c.table([]string{"KIND", "NAME", "KEY", "DECLARED", "ACTUAL"}, rows)
 			}
-			if err == nil && len(ds) > 0 {
+			switch {
+			case err != nil || len(ds) == 0:
+			case len(ds) == 1:
+				err = errors.New("one value is not as declared")
+			default:
 				err = fmt.Errorf("%d values are not as declared", len(ds))
 			}
 			return err

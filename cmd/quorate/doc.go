@@ -12,6 +12,12 @@
 // 0 done, 1 refused or failed, 2 usage, 3 not found, 4 timed out, 5 unavailable. The reason goes to standard error; standard
 // output holds results alone, so that a script can parse it or finds it empty.
 //
+// # Words
+//
+// What is wrong is said once, with what would be right, and not in a library's words: arguments and flags in arguments.go, settings in
+// config.go, a leader that is not to be found, or was lost before it answered, in unreachable.go. An outcome that is not known is
+// said to be so. A create says whether it made something (existing.go).
+//
 // # Configuration
 //
 // Every key of quorate.toml is a flag (client.addr is --client-addr) and an environment variable (QUORATE_CLIENT_ADDR).
@@ -23,6 +29,8 @@
 //
 // 2026-11: no address off loopback is served, because there is neither authentication nor TLS yet; the check is in serve
 // and dev, for all three listeners, and no flag turns it off.
+//
+// 2026-11: what begins with { is a schema itself and not its file's name: --schema '{"type":"object"}' is what people try first.
 //
 // 2026-11: `work` starts one process a message and gives it the body on standard input. Output beyond the message limit
 // is a permanent failure, since a retry would only produce it again.
