@@ -26,7 +26,7 @@ func heard(err error) (a answers) {
 		return a
 	}
 	all := []error{err}
-	if many, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the join itself, not one in it
+	if many, ok := err.(interface{ Unwrap() []error }); ok { // the join itself, not one in it
 		all = many.Unwrap()
 	}
 	add := func(to *[]string, s string) {
