@@ -61,10 +61,13 @@ const (
 type RefusedError struct {
 	Code   Code
 	Reason string
-	Addr   string
+	Addr   string // of the other side; empty where the caller tells it
 }
 
 func (e *RefusedError) Error() string {
+	if e.Addr == "" {
+		return "handshake refused: " + e.Reason
+	}
 	return fmt.Sprintf("handshake with %s refused: %s", e.Addr, e.Reason)
 }
 
