@@ -32,7 +32,7 @@
 //
 // # Bounds
 //
-// 500 queues (one beyond is not mapped, and says so); Concurrency messages a queue at once; what a message comes to, by package mapping;
+// the first 500 queues by name (each beyond is not mapped, and says so); Concurrency messages a queue at once; what a message comes to, by package mapping;
 // queues that lie behind one another, by the state, which allows no ring.
 //
 // # Stopping

@@ -100,9 +100,12 @@ type Mapper struct {
 	metrics *metrics
 	nudge   chan struct{} // look at once
 
+	// Written by look alone, which holds mu while it writes and needs none to read: State is asked for with the state lock held, and must not
+	// wait for expressions that are being compiled.
 	mu      sync.Mutex
-	runners map[string]*runner // guarded by mu: by queue, those included that are ending
-	barred  map[string]string  // guarded by mu: queues that are not mapped, and why
+	runners map[string]*runner // by queue, those included that are ending
+	barred  map[string]string  // queues that are not mapped, and why
+	over    bool               // there are more queues with map_to than are mapped
 }
 
 // New makes a Mapper. Metrics are registered here.
@@ -152,13 +155,7 @@ func (m *Mapper) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	m.mu.Lock()
-	var all []*runner
 	for _, q := range m.runners {
-		all = append(all, q)
-	}
-	m.mu.Unlock()
-	for _, q := range all {
 		<-q.done // its context is part of ctx
 	}
 	m.look(ctx, nil)
@@ -174,8 +171,8 @@ func (m *Mapper) again() {
 
 // look brings the runners into line with what is wanted: those of other targets are ended, and begun anew once they have.
 func (m *Mapper) look(ctx context.Context, want []Target) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
+	over := len(want) > MaxQueues
+	want = want[:min(len(want), MaxQueues)]
 	wanted := make(map[string]*Target, len(want))
 	for i := range want {
 		wanted[want[i].Queue] = &want[i]
@@ -187,29 +184,37 @@ func (m *Mapper) look(ctx context.Context, want []Target) {
 		}
 		select {
 		case <-q.done:
-			delete(m.runners, name)
 			if t == nil {
 				m.metrics.forget(name)
 			}
+			m.mu.Lock()
+			delete(m.runners, name)
+			m.mu.Unlock()
+			m.metrics.queues.Set(float64(len(m.runners)))
 		default:
 		}
 	}
-	clear(m.barred)
+	barred := map[string]string{}
 	for i := range want {
 		t := &want[i]
 		if m.runners[t.Queue] == nil {
 			if why := m.begin(ctx, t); why != "" {
-				m.barred[t.Queue] = why
+				barred[t.Queue] = why
 			}
 		}
 	}
-	m.metrics.queues.Set(float64(len(m.runners)))
+	m.mu.Lock()
+	m.barred, m.over = barred, over
+	m.mu.Unlock()
 }
 
-// begin starts a runner, or says why it cannot. mu is held.
+// tooMany says why a queue beyond the bound is not mapped.
+var tooMany = fmt.Sprintf("not mapped: the first %d queues by name that have map_to are, and no more", MaxQueues)
+
+// begin starts a runner, or says why it cannot.
 func (m *Mapper) begin(ctx context.Context, t *Target) (why string) {
-	if len(m.runners) >= MaxQueues {
-		return fmt.Sprintf("not mapped: %d queues are, which is the most", MaxQueues)
+	if len(m.runners) >= MaxQueues { // some of them are ending
+		return tooMany
 	}
 	p, err := mapping.Compile(t.Expression, mapping.Messages)
 	if err != nil { // another build has taken it
@@ -218,15 +223,22 @@ func (m *Mapper) begin(ctx context.Context, t *Target) (why string) {
 	q := &runner{m: m, target: *t, program: p, done: make(chan struct{}), log: m.log.With("queue", t.Queue)}
 	qctx, cancel := context.WithCancel(ctx)
 	q.cancel = cancel
+	m.mu.Lock()
 	m.runners[t.Queue] = q
+	m.mu.Unlock()
+	m.metrics.queues.Set(float64(len(m.runners)))
 	go q.run(qctx)
 	return ""
 }
 
-// State says how the mapping of a queue stands on this node, "" if it knows of none.
+// State says how the mapping of a queue that has map_to stands on this node, "" if this node does not lead or has not looked yet. It waits for
+// nothing that takes time.
 func (m *Mapper) State(queue string) string {
 	m.mu.Lock()
 	q, why := m.runners[queue], m.barred[queue]
+	if why == "" && m.over {
+		why = tooMany
+	}
 	m.mu.Unlock()
 	if q != nil {
 		return q.state()
