@@ -179,9 +179,10 @@ type QueueInfo struct {
 	Idle      int64    // who would be given a message now: subscriptions with room, and lease requests that wait
 }
 
-// Holdup is a reason why messages of a queue are not handed out at present. Where there are several, all of them have to end.
+// Holdup is a reason why messages of a queue are not handed out at present. Where there are several, all of them have to end; of those that
+// are about who takes messages (push_resting, no_consumers, consumers_busy) one is enough.
 type Holdup struct {
-	Reason string    // "paused", "in_flight_limit", "rate_limited", "keys_blocked", "keys_limited", "no_consumers" or "consumers_busy"; of what waits: "scheduled", "retrying"
+	Reason string    // "paused", "in_flight_limit", "rate_limited", "keys_blocked", "keys_limited", "push_resting", "no_consumers" or "consumers_busy"; of what waits: "scheduled", "retrying"
 	Text   string    // the same in words, with the numbers
 	Until  time.Time // when time alone ends it, or changes something about it; zero: it does not
 }

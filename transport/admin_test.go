@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/transport/push"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -97,7 +98,7 @@ func TestQueueAdmin(t *testing.T) {
 
 // Of a queue with a push URL it is said how its push stands, alone and in a listing.
 func TestPushState(t *testing.T) {
-	n := stations(t, 1, Config{PushState: func(queue string) string { return "the push of " + queue }})[0]
+	n := stations(t, 1, Config{PushState: func(queue string) push.State { return push.State{Text: "the push of " + queue} }})[0]
 	p, _ := session(t, n.addr)
 	var ok wire.OK
 	p.ask(wire.TypeQueueCreate, &wire.QueueWrite{Queue: "a", Options: wire.QueueOptions{PushURL: "http://h"}}, wire.TypeOK, &ok)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/quorate/quorate/transport/push"
 	"github.com/quorate/quorate/transport/spans"
 	"github.com/quorate/quorate/wire"
 )
@@ -21,7 +22,7 @@ type Config struct {
 	Debug    http.Handler         // served below /debug/; nil, as in every build but the chaos one: nothing is
 	Hooks    http.Handler         // served below /hook/; nil: nothing is
 	// PushState says how the push of a queue that has one stands on this node. It is called with the state lock held; nil: nobody knows.
-	PushState func(queue string) string
+	PushState func(queue string) push.State
 	// MappingState is as PushState for a queue with map_to.
 	MappingState func(queue string) string
 

@@ -6,11 +6,13 @@ import (
 
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/transport/push"
 	"github.com/quorate/quorate/wire"
 )
 
 // Why a queue is not moving is said here and nowhere else: the frame, the HTTP API, the SDK, the CLI and the metrics show these words. The
-// state says what keeps messages back (fsm.Standing), the leader's memory who would take them (group.Consumers).
+// state says what keeps messages back (fsm.Standing), the leader's memory who would take them (group.Consumers), and its Pusher whether the one
+// that would rests (push.State).
 
 // holdup is a reason without its words.
 type holdup struct {
@@ -18,17 +20,24 @@ type holdup struct {
 	until  int64 // T, 0 where time alone changes nothing
 }
 
+// maxHoldups is how many a queue can have at once.
+const maxHoldups = 7
+
 // queueStands is a queue at one moment, read in one hold of the state.
 type queueStands struct {
 	fsm.QueueStats
 	standing  fsm.Standing
 	consumers group.Consumers
+	push      push.State // of a queue with a push URL
 }
 
 // readQueue reads a queue. It is for functions that Read runs.
-func readQueue(g Group, st *fsm.State, n uint32, name string) queueStands {
+func (s *Server) readQueue(g Group, st *fsm.State, n uint32, name string) queueStands {
 	q := queueStands{QueueStats: st.Stats(n), consumers: g.Consumers(name)}
 	q.standing = st.Standing(n, q.consumers.Now)
+	if q.Options.PushURL != "" && s.cfg.PushState != nil {
+		q.push = s.cfg.PushState(name)
+	}
 	return q
 }
 
@@ -71,7 +80,14 @@ func (q *queueStands) holdups(to []holdup) []holdup {
 	add(at.Behind, wire.HoldKeysBlocked, 0)
 	add(at.Keys, wire.HoldKeysLimited, at.KeysUntil)
 	if c.Known && c.Waiting == 0 {
-		add(c.Subscriptions == 0, wire.HoldNoConsumers, 0)
+		rests := q.push.Does == push.Resting
+		var until int64
+		if rests && !q.push.Until.IsZero() {
+			until = q.push.Until.UnixMilli()
+		}
+		add(rests, wire.HoldPushResting, until)
+		// A push that has ended its subscription, and is about to make another, is no want of consumers.
+		add(c.Subscriptions == 0 && !rests && q.push.Does != push.Pushing, wire.HoldNoConsumers, 0)
 		add(c.Subscriptions > 0 && at.Leasable > 0, wire.HoldConsumersBusy, 0) // else they have nothing to do
 	}
 	return to
@@ -102,7 +118,15 @@ func (q *queueStands) text(h holdup) string {
 			limits = append(limits, "rate_per_key is "+rateText(o.RatePerKeyMilli)+" a second")
 		}
 		return "every key that has a ready message is at its limit: " + strings.Join(limits, ", ")
+	case wire.HoldPushResting:
+		return "the push of the queue rests: " + q.push.Why
 	case wire.HoldNoConsumers:
+		switch {
+		case q.push.Does == push.Barred:
+			return "nobody takes messages, and the queue is " + q.push.Text
+		case o.PushURL != "":
+			return "nobody takes messages: the push of the queue has not begun on this node yet"
+		}
 		return "nobody takes messages: there is no subscription and no lease request that waits"
 	case wire.HoldConsumersBusy:
 		return fmt.Sprintf("none of the %d subscriptions has room: %d messages are out", q.consumers.Subscriptions, q.Leased)
@@ -124,7 +148,7 @@ func rateText(milli int64) string {
 
 // say puts a queue's standing into its answer.
 func (q *queueStands) say(w *wire.QueueInfo) {
-	var room [4]holdup
+	var room [maxHoldups]holdup
 	why := q.holdups(room[:0])
 	w.Status = q.status(why)
 	for _, h := range why {

@@ -3,9 +3,11 @@ package transport
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/fsm"
+	"github.com/quorate/quorate/transport/push"
 	"github.com/quorate/quorate/wire"
 )
 
@@ -15,37 +17,51 @@ func TestHoldups(t *testing.T) {
 	busy := group.Consumers{Known: true, Subscriptions: 2}
 	idle := group.Consumers{Known: true, Subscriptions: 2, Waiting: 1}
 	leads := group.Consumers{Known: true}
+	unpushed := push.State{}
+	two, able := fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}
+	rests := push.State{Does: push.Resting, Why: "503 Service Unavailable: full", Until: time.UnixMilli(1000)}
 	for _, tc := range []struct {
 		name      string
 		stats     fsm.QueueStats
 		standing  fsm.Standing
 		consumers group.Consumers
+		push      push.State
 		status    string
 		why       string // reasons, and until which T
 	}{
-		{"empty", fsm.QueueStats{}, fsm.Standing{}, leads, "empty", ""},
-		{"all out", fsm.QueueStats{Leased: 2}, fsm.Standing{}, leads, "working", ""},
-		{"delayed", fsm.QueueStats{Scheduled: 2, Leased: 1}, fsm.Standing{Due: 50}, leads, "waiting", "scheduled 50"},
-		{"retrying", fsm.QueueStats{Retrying: 1}, fsm.Standing{Due: 50}, busy, "waiting", "retrying 50"},
-		{"both", fsm.QueueStats{Retrying: 1, Scheduled: 1}, fsm.Standing{Due: 50}, busy, "waiting", "scheduled, retrying"},
-		{"moving", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, idle, "moving", ""},
-		{"moving, for a lease request alone", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, group.Consumers{Known: true, Waiting: 1}, "moving", ""},
-		{"paused", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Paused: true}, idle, "held", "paused"},
-		{"limit of what is out", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Full: true}, idle, "held", "in_flight_limit"},
-		{"rate", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, RateUntil: 70}, idle, "held", "rate_limited 70"},
-		{"behind others", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Behind: true}, idle, "held", "keys_blocked"},
-		{"limits of keys", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Keys: true}, idle, "held", "keys_limited"},
-		{"rates of keys", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Keys: true, KeysUntil: 80}, idle, "held", "keys_limited 80"},
-		{"nobody", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, leads, "held", "no_consumers"},
-		{"all busy", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, busy, "held", "consumers_busy"},
-		{"all busy for want of work", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, RateUntil: 70}, busy, "held", "rate_limited 70"},
-		{"all at once", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Paused: true, Full: true, RateUntil: 7, Behind: true}, leads, "held",
+		{"empty", fsm.QueueStats{}, fsm.Standing{}, leads, unpushed, "empty", ""},
+		{"all out", fsm.QueueStats{Leased: 2}, fsm.Standing{}, leads, unpushed, "working", ""},
+		{"delayed", fsm.QueueStats{Scheduled: 2, Leased: 1}, fsm.Standing{Due: 50}, leads, unpushed, "waiting", "scheduled 50"},
+		{"retrying", fsm.QueueStats{Retrying: 1}, fsm.Standing{Due: 50}, busy, unpushed, "waiting", "retrying 50"},
+		{"both", fsm.QueueStats{Retrying: 1, Scheduled: 1}, fsm.Standing{Due: 50}, busy, unpushed, "waiting", "scheduled, retrying"},
+		{"moving", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, idle, unpushed, "moving", ""},
+		{"moving, for a lease request alone", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, group.Consumers{Known: true, Waiting: 1}, unpushed, "moving", ""},
+		{"paused", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Paused: true}, idle, unpushed, "held", "paused"},
+		{"limit of what is out", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Full: true}, idle, unpushed, "held", "in_flight_limit"},
+		{"rate", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, RateUntil: 70}, idle, unpushed, "held", "rate_limited 70"},
+		{"behind others", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Behind: true}, idle, unpushed, "held", "keys_blocked"},
+		{"limits of keys", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Keys: true}, idle, unpushed, "held", "keys_limited"},
+		{"rates of keys", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Keys: true, KeysUntil: 80}, idle, unpushed, "held", "keys_limited 80"},
+		{"nobody", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, leads, unpushed, "held", "no_consumers"},
+		{"all busy", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, busy, unpushed, "held", "consumers_busy"},
+		{"all busy for want of work", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, RateUntil: 70}, busy, unpushed, "held", "rate_limited 70"},
+		{"all at once", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Paused: true, Full: true, RateUntil: 7, Behind: true}, leads, unpushed, "held",
 			"paused, in_flight_limit, rate_limited 7, keys_blocked, no_consumers"},
-		{"a follower knows of no consumers", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, group.Consumers{}, "moving", ""},
-		{"a follower knows of a pause", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Paused: true}, group.Consumers{}, "held", "paused"},
+		{"a follower knows of no consumers", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Leasable: 2}, group.Consumers{}, unpushed, "moving", ""},
+		{"a follower knows of a pause", fsm.QueueStats{Ready: 2}, fsm.Standing{Ready: 2, Paused: true}, group.Consumers{}, unpushed, "held", "paused"},
+		{"push rests", two, able, leads, rests, "held", "push_resting 1000"},
+		{"push rests, and is at the end of it", two, able, leads, push.State{Does: push.Resting, Why: "503"}, "held", "push_resting"},
+		{"push rests, and what it had is still out", two, able, busy, rests, "held", "push_resting 1000, consumers_busy"},
+		{"push rests, and a worker is there", two, able, idle, rests, "moving", ""},
+		{"push rests in a paused queue", two, fsm.Standing{Ready: 2, Paused: true}, leads, rests, "held", "paused, push_resting 1000"},
+		{"push rests over nothing", fsm.QueueStats{Retrying: 1}, fsm.Standing{Due: 50}, leads, rests, "waiting", "retrying 50"},
+		{"pushed, between two subscriptions", two, able, leads, push.State{Does: push.Pushing, Text: "pushing"}, "moving", ""},
+		{"pushed, and all are on their way", two, able, busy, push.State{Does: push.Pushing, Text: "pushing"}, "held", "consumers_busy"},
+		{"not pushed", two, able, leads, push.State{Does: push.Barred, Text: "not pushed: no secret"}, "held", "no_consumers"},
+		{"not pushed yet", two, able, leads, push.State{}, "held", "no_consumers"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			q := queueStands{QueueStats: tc.stats, standing: tc.standing, consumers: tc.consumers}
+			q := queueStands{QueueStats: tc.stats, standing: tc.standing, consumers: tc.consumers, push: tc.push}
 			var is wire.QueueInfo
 			q.say(&is)
 			if why := reasonsOf(is.Why); is.Status != tc.status || why != tc.why {
@@ -78,7 +94,13 @@ func reasonsOf(why []wire.Holdup) string {
 
 // One source: frame, HTTP and metrics say the same of queues of a real group.
 func TestWhyAQueueStands(t *testing.T) {
-	n := stations(t, 1, Config{})[0]
+	far := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	n := stations(t, 1, Config{PushState: func(queue string) push.State {
+		return map[string]push.State{
+			"q-push-rests": {Does: push.Resting, Text: "rests", Why: "503: full", Until: far}, "q-pushed": {Does: push.Pushing, Text: "pushing"},
+			"q-not-pushed": {Does: push.Barred, Text: "not pushed: no secret \"a\""},
+		}[queue]
+	}})[0]
 	b := browse(t, n.addr)
 	fill := func(p *peer, queue string, messages ...wire.Message) {
 		for _, m := range messages {
@@ -98,6 +120,10 @@ func TestWhyAQueueStands(t *testing.T) {
 	}{
 		{"empty", wire.QueueOptions{}, func(*peer, string) {}, "empty", "", 0, ""},
 		{"nobody", wire.QueueOptions{}, func(p *peer, q string) { fill(p, q, two...) }, "held", "no_consumers", 0, "no subscription"},
+		{"push rests", wire.QueueOptions{PushURL: "http://h"}, func(p *peer, q string) { fill(p, q, two...) }, "held", "push_resting", 1, "rests: 503: full"},
+		{"pushed", wire.QueueOptions{PushURL: "http://h"}, func(p *peer, q string) { fill(p, q, two...) }, "moving", "", 0, ""},
+		{"not pushed", wire.QueueOptions{PushURL: "http://h"}, func(p *peer, q string) { fill(p, q, two...) }, "held", "no_consumers", 0, `not pushed: no secret "a"`},
+		{"not pushed yet", wire.QueueOptions{PushURL: "http://h"}, func(p *peer, q string) { fill(p, q, two...) }, "held", "no_consumers", 0, "has not begun"},
 		{"paused", wire.QueueOptions{Paused: true}, func(p *peer, q string) { fill(p, q, two...) }, "held", "paused, no_consumers", 0, "resumed"},
 		{"rate", wire.QueueOptions{RateMilli: 1, Burst: 1}, func(p *peer, q string) {
 			fill(p, q, two...)

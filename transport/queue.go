@@ -175,13 +175,11 @@ func (c *conn) queueEnd(raw wire.Raw) bool {
 
 // queueInfo copies a queue's options, counters and standing out of the state. It is for functions that Read runs.
 func (s *Server) queueInfo(st *fsm.State, n uint32, name string) wire.QueueInfo {
-	stands := readQueue(s.group(name), st, n, name)
+	stands := s.readQueue(s.group(name), st, n, name)
 	q := countsOf(&stands.QueueStats, st.Time())
 	q.PerMinute = s.pace.lastMinute(name, stands.Enqueued)
 	stands.say(&q)
-	if q.Options.PushURL != "" && s.cfg.PushState != nil {
-		q.Push = s.cfg.PushState(name)
-	}
+	q.Push = stands.push.Text
 	if q.Options.MapTo != nil && s.cfg.MappingState != nil {
 		q.Mapping = s.cfg.MappingState(name)
 	}

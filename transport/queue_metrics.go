@@ -140,7 +140,7 @@ func eachHoldup(r *queueReading, add func(string, float64)) {
 	if r.Ready == 0 { // what is scheduled is not held
 		return
 	}
-	var room [4]holdup
+	var room [maxHoldups]holdup
 	for _, h := range r.holdups(room[:0]) {
 		add(`queue="`+r.Name+`",reason="`+h.reason+`"`, 1)
 	}
@@ -219,7 +219,7 @@ func (s *Server) readQueues(ctx context.Context, t *queueText) {
 					more = true
 					return false
 				}
-				page[n] = queueReading{queueStands: readQueue(g, st, number, name), now: st.Time(), kinds: st.Kinds(number, page[n].kinds[:0])}
+				page[n] = queueReading{queueStands: s.readQueue(g, st, number, name), now: st.Time(), kinds: st.Kinds(number, page[n].kinds[:0])}
 				after = name
 				n++
 				return true

@@ -134,9 +134,10 @@ type QueueInfo struct {
 	NotFromLeader bool     `cbor:"55,keyasint,omitempty"` // a stale answer of a node that does not lead: it knows of no consumers, and Why says nothing of them
 }
 
-// Holdup is a reason why messages of a queue are not handed out at present. Where there are several, all of them have to end.
+// Holdup is a reason why messages of a queue are not handed out at present. Where there are several, all of them have to end; of those that
+// are about who takes messages (push_resting, no_consumers, consumers_busy) one is enough.
 type Holdup struct {
-	Reason string `cbor:"1,keyasint"`           // paused, in_flight_limit, rate_limited, keys_blocked, keys_limited, no_consumers, consumers_busy; of waiting: scheduled, retrying
+	Reason string `cbor:"1,keyasint"`           // paused, in_flight_limit, rate_limited, keys_blocked, keys_limited, push_resting, no_consumers, consumers_busy; of waiting: scheduled, retrying
 	Text   string `cbor:"2,keyasint"`           // the same in words, with the numbers
 	Until  int64  `cbor:"3,keyasint,omitempty"` // T, Unix ms, when time alone ends it, or changes something about it
 }
@@ -157,6 +158,7 @@ const (
 	HoldRate          = "rate_limited"    // rate
 	HoldKeysBlocked   = "keys_blocked"    // each waits behind another of its key or queue that is out or waits for its retry
 	HoldKeysLimited   = "keys_limited"    // max_in_flight_per_key, rate_per_key
+	HoldPushResting   = "push_resting"    // the node that leads pushes the queue, and has failed or been asked to wait
 	HoldNoConsumers   = "no_consumers"
 	HoldConsumersBusy = "consumers_busy" // each has as much as it takes
 	HoldScheduled     = "scheduled"

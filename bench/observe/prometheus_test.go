@@ -240,6 +240,7 @@ func TestPrometheus(t *testing.T) {
 		// Why queues do not move is in Prometheus as it is at the doors.
 		`max(quorate_queue_held{queue="alone", reason="no_consumers"})`: 1, `max(quorate_queue_held{queue="paused", reason="paused"})`: 1,
 		`max(quorate_queue_held{queue="keys", reason="keys_blocked"})`: 1, `max(quorate_queue_held{queue="limited", reason="in_flight_limit"})`: 1,
+		`max(max_over_time(quorate_queue_held{queue="unreached", reason="push_resting"}[5m]))`: 1,
 	} {
 		if err := p.until(ctx, query, func(vs []float64) bool { return len(vs) == 1 && vs[0] == want }); err != nil {
 			t.Fatal(err)

@@ -240,6 +240,18 @@ func TestPushIsGuarded(t *testing.T) {
 	if text, _ := s["push"].(string); !strings.HasPrefix(text, "rests until ") || s["dlq"] != 0.0 || s["retrying"] != 0.0 || len(got) != 0 {
 		t.Errorf("stats %v, %d requests", s, len(got))
 	}
+	// That is a reason of its own, wherever reasons are shown, with its time where one is shown.
+	await(t, "a rest as the reason", func() bool {
+		stats := must(t, free[0], "", "queue", "stats", "q")
+		return strings.Contains(stats, "the push of the queue rests: no connection: ") && strings.Contains(stats, "; until 20") && !strings.Contains(stats, "nobody")
+	}, log)
+	await(t, "the reason in the listing", func() bool {
+		return strings.Contains(must(t, free[0], "", "queue", "list"), "held: push_resting")
+	}, log)
+	await(t, "the reason in the metrics", func() bool {
+		metrics := metricsOf(t, free[0])
+		return strings.Contains(metrics, `quorate_queue_held{queue="q",reason="push_resting"} 1`) && !strings.Contains(metrics, `reason="no_consumers"`)
+	}, log)
 }
 
 func TestPushConfiguration(t *testing.T) {

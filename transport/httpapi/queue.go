@@ -124,7 +124,7 @@ type Stats struct {
 
 // Holdup is a reason why messages are not handed out at present.
 type Holdup struct {
-	Reason string `json:"reason" enum:"paused,in_flight_limit,rate_limited,keys_blocked,keys_limited,no_consumers,consumers_busy,scheduled,retrying"`
+	Reason string `json:"reason" enum:"paused,in_flight_limit,rate_limited,keys_blocked,keys_limited,push_resting,no_consumers,consumers_busy,scheduled,retrying"`
 	Text   string `json:"text"`
 	Until  int64  `json:"until,omitzero" required:"false" doc:"Unix ms, when time alone ends it, or changes something about it"`
 }

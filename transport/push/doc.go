@@ -67,7 +67,7 @@
 //
 // # Bounds
 //
-// 500 queues, 2,048 requests at once over all of them (a queue beyond either is not sent anything, and says so); 256 requests a queue; time of a
+// The first 500 queues by name, 2,048 requests at once over all of them (each queue beyond either is not sent anything, and says so); 256 requests a queue; time of a
 // connection (5 s), of a request (push_timeout_ms); bytes of an answer (64 KiB) and of its head (64 KiB); idle connections; the time that a stop
 // gives to requests that run (2 s).
 //

@@ -233,11 +233,11 @@ func says(t *testing.T, p *Pusher, queue, want string) {
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(p.State(queue), want) {
+	for !strings.Contains(p.State(queue).Text, want) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("the push of %s says %q, want %q", queue, p.State(queue), want)
+			t.Fatalf("the push of %s says %q, want %q", queue, p.State(queue).Text, want)
 		}
 	}
 }

@@ -150,9 +150,12 @@ type Pusher struct {
 	tls     *tls.Config
 	http    *http.Client
 
+	// Written by look alone, which holds mu while it writes and needs none to read: State is asked for with the state lock held, and must not
+	// wait for what a look takes.
 	mu      sync.Mutex
-	runners map[string]*runner // guarded by mu: by queue, those included that are ending
-	barred  map[string]string  // guarded by mu: queues that are not pushed, and why
+	runners map[string]*runner // by queue, those included that are ending
+	barred  map[string]string  // queues that are not pushed, and why
+	over    bool               // there are more queues with a URL than are pushed
 }
 
 // New makes a Pusher. Metrics are registered here.
@@ -213,13 +216,7 @@ func (p *Pusher) Run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	p.mu.Lock()
-	var all []*runner
 	for _, q := range p.runners {
-		all = append(all, q)
-	}
-	p.mu.Unlock()
-	for _, q := range all {
 		<-q.done // its context is part of ctx
 	}
 	p.look(ctx, nil)
@@ -227,8 +224,8 @@ func (p *Pusher) Run(ctx context.Context) {
 
 // look brings the runners into line with what is wanted: those of other targets are ended, and begun anew once they have.
 func (p *Pusher) look(ctx context.Context, want []Target) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	over := len(want) > MaxQueues
+	want = want[:min(len(want), MaxQueues)]
 	wanted := make(map[string]*Target, len(want))
 	for i := range want {
 		want[i].withDefaults()
@@ -241,30 +238,38 @@ func (p *Pusher) look(ctx context.Context, want []Target) {
 		}
 		select {
 		case <-q.done:
-			delete(p.runners, name)
 			p.metrics.forget(name)
 			p.cfg.Mapped(name, "")
+			p.mu.Lock()
+			delete(p.runners, name)
+			p.mu.Unlock()
+			p.metrics.queues.Set(float64(len(p.runners)))
 		default:
 			requests += q.target.Concurrency
 		}
 	}
-	clear(p.barred)
+	barred := map[string]string{}
 	for i := range want {
 		t := &want[i]
 		if p.runners[t.Queue] != nil {
 			continue
 		}
 		if why := p.begin(ctx, t, &requests); why != "" {
-			p.barred[t.Queue] = why
+			barred[t.Queue] = why
 		}
 	}
-	p.metrics.queues.Set(float64(len(p.runners)))
+	p.mu.Lock()
+	p.barred, p.over = barred, over
+	p.mu.Unlock()
 }
 
-// begin starts a runner, or says why it cannot. mu is held.
+// tooMany says why a queue beyond the bound is not pushed.
+var tooMany = fmt.Sprintf("not pushed: the first %d queues by name that have a push_url are, and no more", MaxQueues)
+
+// begin starts a runner, or says why it cannot.
 func (p *Pusher) begin(ctx context.Context, t *Target, requests *int) (why string) {
-	if len(p.runners) >= MaxQueues {
-		return fmt.Sprintf("not pushed: %d queues are, which is the most", MaxQueues)
+	if len(p.runners) >= MaxQueues { // some of them are ending
+		return tooMany
 	}
 	if *requests+t.Concurrency > MaxRequests {
 		return fmt.Sprintf("not pushed: %d requests at once are promised to other queues, and %d are the most", *requests, MaxRequests)
@@ -284,19 +289,28 @@ func (p *Pusher) begin(ctx context.Context, t *Target, requests *int) (why strin
 	*requests += t.Concurrency
 	qctx, cancel := context.WithCancel(ctx)
 	q.life, q.cancel = qctx, cancel
+	p.mu.Lock()
 	p.runners[t.Queue] = q
+	p.mu.Unlock()
+	p.metrics.queues.Set(float64(len(p.runners)))
 	p.metrics.resting.WithLabelValues(t.Queue).Set(0)
 	go q.run(qctx)
 	return ""
 }
 
-// State says how the push of a queue stands on this node, "" if it knows of none.
-func (p *Pusher) State(queue string) string {
+// State says how the push of a queue that has a URL stands on this node. It waits for nothing that takes time.
+func (p *Pusher) State(queue string) State {
 	p.mu.Lock()
 	q, why := p.runners[queue], p.barred[queue]
-	p.mu.Unlock()
-	if q != nil {
-		return q.state()
+	if why == "" && p.over {
+		why = tooMany
 	}
-	return why
+	p.mu.Unlock()
+	switch {
+	case q != nil:
+		return q.state()
+	case why != "":
+		return State{Does: Barred, Text: why}
+	}
+	return State{}
 }

@@ -179,7 +179,7 @@ func TestLeadershipEnds(t *testing.T) {
 		t.Errorf("ends are %v", ends)
 	}
 	deadline := time.After(patience)
-	for p.State("q") != "" { // its runner has ended
+	for p.State("q").Does != Unknown { // its runner has ended
 		select {
 		case <-time.After(5 * time.Millisecond):
 		case <-deadline:
@@ -207,17 +207,46 @@ func TestBounds(t *testing.T) {
 	all = append(all, Target{Queue: "beyond", URL: url, Concurrency: 1})
 	b := newBroker(all...)
 	p, _ := start(t, Config{Broker: b, Allow: loopbacks})
+	if s := p.State("nobody"); s != (State{}) {
+		t.Errorf("a queue that is not known says %q", s.Text)
+	}
 	says(t, p, "beyond", "2048 requests at once are promised to other queues")
 	b.set(all[1:]...)
 	says(t, p, "beyond", "pushing")
 	var many []Target
-	for i := range MaxQueues + 1 {
+	for i := range MaxQueues + 2 {
 		many = append(many, Target{Queue: fmt.Sprintf("b%03d", i), URL: url, Concurrency: 1})
 	}
 	b.set(many...)
-	says(t, p, fmt.Sprintf("b%03d", MaxQueues), "not pushed: 500 queues are")
-	if s := p.State("nobody"); s != "" {
-		t.Errorf("a queue that is not known says %q", s)
+	says(t, p, many[MaxQueues].Queue, "not pushed: the first 500 queues by name")
+	for _, q := range []string{many[MaxQueues+1].Queue, "z"} { // the listing does not have them, however many they are
+		if s := p.State(q); s.Does != Barred || s.Text != tooMany {
+			t.Errorf("%s, far beyond the bound, says %+v", q, s)
+		}
+	}
+	says(t, p, many[MaxQueues-1].Queue, "pushing")
+	b.set(many[2:]...)
+	says(t, p, many[MaxQueues+1].Queue, "pushing")
+}
+
+// What a rest says of itself: why and until when, and no time once that has passed, while the endpoint is knocked at.
+func TestStateOfARest(t *testing.T) {
+	t.Parallel()
+	clock := newClock()
+	q := &runner{p: &Pusher{cfg: Config{Clock: clock}}}
+	for _, tc := range []struct {
+		name  string
+		until time.Time
+		want  State
+	}{
+		{"none", time.Time{}, State{Does: Pushing, Text: "pushing"}},
+		{"under way", theTime.Add(time.Second), State{Does: Resting, Why: "503: full", Until: theTime.Add(time.Second), Text: "rests until 2026-11-28T12:00:01Z: 503: full"}},
+		{"over but for a knock", theTime, State{Does: Resting, Why: "503: full", Text: "rests until 2026-11-28T12:00:00Z: 503: full"}},
+	} {
+		q.until, q.why = tc.until, "503: full"
+		if got := q.state(); got != tc.want {
+			t.Errorf("%s: %+v, want %+v", tc.name, got, tc.want)
+		}
 	}
 }
 

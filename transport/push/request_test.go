@@ -283,8 +283,8 @@ func TestUnreached(t *testing.T) {
 			}
 		}
 		says(t, p, queue, "no connection: ")
-		if text := p.State(queue); strings.Contains(text, "token-of-somebody") {
-			t.Errorf("the URL is shown: %s", text)
+		if text := p.State(queue); strings.Contains(fmt.Sprint(text), "token-of-somebody") {
+			t.Errorf("the URL is shown: %+v", text)
 		}
 	}
 }

@@ -228,17 +228,21 @@ func (q *runner) wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// state is how the push stands, in words.
-func (q *runner) state() string {
+// state is how the push stands.
+func (q *runner) state() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case !q.until.IsZero():
-		return fmt.Sprintf("rests until %s: %s", q.until.UTC().Format(time.RFC3339), q.why)
+		s := State{Does: Resting, Why: q.why, Text: fmt.Sprintf("rests until %s: %s", q.until.UTC().Format(time.RFC3339), q.why)}
+		if q.until.After(q.p.cfg.Clock.Now()) { // else what was under way still ends, or the endpoint is being knocked at
+			s.Until = q.until
+		}
+		return s
 	case q.breaker.trial():
-		return "tries one message at a time after a rest: " + q.why
+		return State{Does: Pushing, Text: "tries one message at a time after a rest: " + q.why}
 	case q.breaker.failures > 0:
-		return fmt.Sprintf("pushing; %d failures in a row", q.breaker.failures)
+		return State{Does: Pushing, Text: fmt.Sprintf("pushing; %d failures in a row", q.breaker.failures)}
 	}
-	return "pushing"
+	return State{Does: Pushing, Text: "pushing"}
 }
