@@ -86,7 +86,7 @@ func TestAccessLog(t *testing.T) {
 	}
 	for _, want := range []string{
 		"POST /v1/queues/{q}/messages 201", "POST /v1/queues/{q}/lease 200", "POST /v1/leases/{token}/ack 200", "GET /v1/queues/{q} 400",
-		"GET /v1/kv/{key...} 404", "GET none 404", "POST none 404", "GET /healthz 200", "GET /v1/ws 400",
+		"GET /v1/kv/{key...} 404", "GET none 404", "POST /hook/ 404", "GET /healthz 200", "GET /v1/ws 400",
 	} {
 		if got[want] == nil {
 			t.Errorf("no line of %s", want)

@@ -20,7 +20,7 @@ type Config struct {
 	Logger   *slog.Logger         // nil: silent
 	Version  string               // of the binary, shown in welcome
 	Debug    http.Handler         // served below /debug/; nil, as in every build but the chaos one: nothing is
-	Hooks    http.Handler         // served below /hook/; nil: nothing is
+	Hooks    http.Handler         // served below /hook/; nil: one that knows of no hook
 	// PushState says how the push of a queue that has one stands on this node. It is called with the state lock held; nil: nobody knows.
 	PushState func(queue string) push.State
 	// MappingState is as PushState for a queue with map_to.

@@ -1,7 +1,7 @@
 // Package transport is a node's doors: one HTTP server on the client address that turns what clients send into operations
 // of the group, and outcomes, deliveries and state into what clients read. Served today: the WebSocket protocol of package
 // wire at GET /v1/ws, the JSON API below /v1/ and /queue/ (package httpapi), /healthz, /readyz and /metrics, and below /hook/
-// what package hook answers. Package push sends the messages of queues that have a push URL to their endpoints, package mapper makes
+// what package hook answers. What is served beside the API is one table (beside.go), of which the OpenAPI document is made too. Package push sends the messages of queues that have a push URL to their endpoints, package mapper makes
 // messages of messages for queues that have map_to.
 //
 //	           one WebSocket message = many frames                    one WebSocket message = all that is owed

@@ -8,8 +8,8 @@ import (
 // health is the body of /readyz.
 type health struct {
 	Ready  bool   `json:"ready"`
-	Leader bool   `json:"leader"` // this node leads and serves
-	Reason string `json:"reason"` // why it is not ready; of a node that is, what it cannot serve and why, else empty
+	Leader bool   `json:"leader" doc:"this node leads and serves"`
+	Reason string `json:"reason" doc:"why it is not ready; of a node that is, what it cannot serve and why, else empty"`
 }
 
 // serveHealth says that the process is alive, nothing else.

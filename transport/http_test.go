@@ -439,6 +439,13 @@ func TestEveryRoute(t *testing.T) {
 	b.ok("GET", "/v1/openapi.json", "", nil)
 	var doc struct{ Paths map[string]map[string]any }
 	b.plain("GET", "/v1/openapi.json", "", nil).into(t, &doc)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		if a := b.plain("GET", path, "", nil); a.status != 200 {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		b.paths["GET "+path] = true
+	}
+	b.paths["GET /v1/ws"], b.paths["POST /hook/{name}"] = true, true // which have tests of their own
 	for path, methods := range doc.Paths {
 		for m := range methods {
 			if !b.paths[strings.ToUpper(m)+" "+path] {

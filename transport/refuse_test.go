@@ -182,7 +182,7 @@ func TestHandshake(t *testing.T) {
 	if code, body, _ := get(t, "http://"+addr+"/v1/ws"); code != 400 || !strings.Contains(body, "upgrade") {
 		t.Errorf("plain GET: %d %q", code, body)
 	}
-	if code, body, _ := get(t, "http://"+addr+"/nothing"); code != 404 || !strings.Contains(body, "/v1/ws") {
+	if code, body, _ := get(t, "http://"+addr+"/nothing"); code != 404 || !strings.Contains(body, "/v1/openapi.json") {
 		t.Errorf("unknown path: %d %q", code, body)
 	}
 }

@@ -66,20 +66,16 @@ func New(cfg Config) (*Server, error) {
 		s.cancel()
 		return nil, err
 	}
+	beside, err := s.besides()
+	if err != nil {
+		s.cancel()
+		s.metrics.unregister()
+		return nil, fmt.Errorf("transport: %w", err)
+	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", s.serveHealth)
-	mux.HandleFunc("GET /readyz", s.serveReady)
-	mux.HandleFunc("GET /metrics", s.serveMetrics)
-	mux.HandleFunc("GET /v1/ws", s.serveSocket)
-	if cfg.Debug != nil {
-		mux.Handle("/debug/", cfg.Debug)
+	for _, b := range beside {
+		mux.Handle(b.pattern, b.serve)
 	}
-	if cfg.Hooks != nil {
-		mux.Handle("/hook/", cfg.Hooks)
-	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		plainText(w, http.StatusNotFound, "nothing is served at this path: GET /v1/openapi.json describes the API; /v1/ws, /healthz, /readyz and /metrics are beside it\n")
-	})
 	s.houses, s.streamed.most = newHouses(s), int64(cfg.StreamBytes)
 	s.schemas = newSchemas(s.group(""))
 	s.pace.srv = s
@@ -87,7 +83,7 @@ func New(cfg Config) (*Server, error) {
 		s.slow = newSlowLog(cfg.SlowOver, s.log)
 	}
 	s.api, err = httpapi.New(httpapi.Config{
-		Node: visitors{s}, Label: cfg.Broker.Label(), Version: cfg.Version, Logger: s.log, MaxMessageBytes: cfg.MaxMessageBytes,
+		Node: visitors{s}, Label: cfg.Broker.Label(), Version: cfg.Version, Beside: described(beside), Logger: s.log, MaxMessageBytes: cfg.MaxMessageBytes,
 		Origins: cfg.Origins, CheckHost: RefuseOffLoopback, MaxRequests: cfg.MaxRequests, BodyTimeout: cfg.MessageTimeout,
 		WriteTimeout: cfg.MessageTimeout, CallTimeout: cfg.CallTimeout, Observe: s.metrics.requested,
 		MaxStreams: cfg.MaxStreams, EventTimeout: cfg.WriteTimeout, PingEvery: cfg.StreamPing, Streams: s.streams,

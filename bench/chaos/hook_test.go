@@ -337,9 +337,12 @@ idempotency  = { pointer = "/id" }
 		var a struct {
 			Queued    bool
 			Duplicate bool
-			Result    struct{ Output []byte }
+			Result    struct {
+				Output   []byte
+				Encoding string `json:"output_encoding"`
+			}
 		}
-		if err := json.Unmarshal(b, &a); err != nil || h.status != http.StatusOK || a.Queued || !a.Duplicate || h.id != taken[n].id || string(a.Result.Output) != fmt.Sprintf("event-%06d", n) {
+		if err := json.Unmarshal(b, &a); err != nil || h.status != http.StatusOK || a.Queued || !a.Duplicate || h.id != taken[n].id || string(a.Result.Output) != fmt.Sprintf("event-%06d", n) || a.Result.Encoding != "base64" {
 			t.Errorf("webhook %d once more: %d %s (%v)", n, h.status, b, err)
 		}
 	}

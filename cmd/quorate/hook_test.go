@@ -204,7 +204,7 @@ func TestHooksAreServed(t *testing.T) {
 	}
 	ackNext(`{"n":1}`, "--result", "-")
 	status, v = post(`{"n":1}`, "one", secret)
-	if r, _ := v["result"].(map[string]any); status != 200 || v["id"] != id || v["queued"] != false || r["output"] != "eyJuIjoxfQ==" || r["worker"] != nil {
+	if r, _ := v["result"].(map[string]any); status != 200 || v["id"] != id || v["queued"] != false || r["output"] != "eyJuIjoxfQ==" || r["output_encoding"] != "base64" || r["worker"] != nil {
 		t.Errorf("again, when it is done: %d %v", status, v)
 	}
 	if status, v = post(`{"n":3}`, "three", secret); status != 202 {

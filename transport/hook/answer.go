@@ -1,67 +1,53 @@
 package hook
 
 import (
-	"encoding/json"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json"
+
+	"github.com/quorate/quorate/transport/httpapi"
 	"github.com/quorate/quorate/wire"
 )
 
-// accepted is the body of 202 and 200.
-type accepted struct {
-	Queued    bool    `json:"queued"` // it waits for a worker or is with one
-	ID        string  `json:"id"`
-	Key       string  `json:"idempotency_key,omitempty"`
-	Duplicate bool    `json:"duplicate,omitempty"`
-	Status    string  `json:"status,omitempty"` // of one that has ended
-	Result    *result `json:"result,omitempty"`
-}
-
-// result is what a worker has recorded. Who it was is none of the sender's business.
-type result struct {
-	TaskID      string `json:"task_id"`
-	Status      string `json:"status"`
-	Output      []byte `json:"output"` // base64
-	ContentType string `json:"content_type,omitempty"`
-	RecordedAt  int64  `json:"recorded_at"` // log time, Unix ms
+// WebhookAnswer is the body of 202 and 200.
+type WebhookAnswer struct {
+	Queued    *bool           `json:"queued,omitzero" required:"false" doc:"it waits for a worker, or is with one; absent: the sender has asked for a challenge"`
+	Dropped   bool            `json:"dropped,omitzero" required:"false" doc:"the hook's map has made nothing of it, and nothing was enqueued"`
+	ID        string          `json:"id,omitzero" required:"false" doc:"of the message; of a repeat, of the first one"`
+	Key       string          `json:"idempotency_key,omitzero" required:"false"`
+	Duplicate bool            `json:"duplicate,omitzero" required:"false" doc:"a repeat: nothing was enqueued"`
+	Status    string          `json:"status,omitzero" required:"false" enum:"succeeded,dead,cancelled" doc:"of a message that has ended; absent: that is forgotten"`
+	Result    *httpapi.Result `json:"result,omitzero" required:"false" doc:"that the worker has recorded; who that was is not said"`
+	Challenge string          `json:"challenge,omitzero" required:"false" doc:"what Slack has asked for, before it sends events"`
 }
 
 // accept answers for what is in the log.
 func (v *visit) accept(r *Receipt, key string) int {
 	v.id = r.ID
-	a := accepted{Queued: true, ID: r.ID, Key: key, Duplicate: r.Duplicate}
-	status := http.StatusAccepted
+	status, queued := http.StatusAccepted, true
+	a := WebhookAnswer{Queued: &queued, ID: r.ID, Key: key, Duplicate: r.Duplicate}
 	if r.Duplicate && (r.Ended || r.Result != nil) {
-		status = http.StatusOK
-		a.Queued, a.Status = false, r.Status
+		status, queued, a.Status = http.StatusOK, false, r.Status
 		if r.Result != nil {
 			a.Status = wire.StatusSucceeded
-			a.Result = &result{TaskID: r.Result.TaskID, Status: wire.StatusSucceeded, Output: append([]byte{}, r.Result.Output...),
-				ContentType: r.Result.ContentType, RecordedAt: r.Result.RecordedAt}
+			a.Result = httpapi.ResultOf(&wire.Result{TaskID: r.Result.TaskID, Status: wire.StatusSucceeded, Output: r.Result.Output,
+				ContentType: r.Result.ContentType, RecordedAt: r.Result.RecordedAt})
 		}
 	}
 	return v.answer(status, &a)
 }
 
-func (v *visit) answer(status int, body any) int {
-	return v.send(status, "application/json", body)
+// drop answers for a webhook that the hook's map has made nothing of.
+func (v *visit) drop(key string) int {
+	return v.answer(http.StatusOK, &WebhookAnswer{Queued: new(bool), Dropped: true, Key: key})
 }
 
-// problem is an error answer: RFC 9457, with the fields of the one table of errors.
-type problem struct {
-	Type             string `json:"type"`
-	Title            string `json:"title"`
-	Status           int    `json:"status"`
-	Detail           string `json:"detail"`
-	Code             string `json:"code"`
-	Outcome          string `json:"outcome"` // refused, or unknown: it may be in the log
-	Retry            bool   `json:"retry"`
-	RetryAfterMillis int64  `json:"retry_after_ms,omitempty"`
-	ID               string `json:"id,omitempty"` // of the message that has the idempotency key
+func (v *visit) answer(status int, body *WebhookAnswer) int {
+	return v.send(status, "application/json", body)
 }
 
 // spread is how many seconds the refused come back over, so that they do not come back together.
@@ -82,18 +68,14 @@ func (v *visit) fault(f *wire.Fault) int {
 
 func (v *visit) refuse(status int, f *wire.Fault) int {
 	v.code = string(f.Code)
-	p := &problem{
-		Type: "urn:quorate:error:" + string(f.Code), Title: http.StatusText(status), Status: status, Detail: f.Message, Code: string(f.Code),
-		Outcome: "refused", Retry: f.Retry, RetryAfterMillis: f.RetryAfterMillis, ID: f.ID,
-	}
-	if f.Unknown {
-		p.Outcome = "unknown"
-	}
-	return v.send(status, "application/problem+json", p)
+	p := httpapi.ProblemOf(f, v.request)
+	p.Status, p.Title = status, http.StatusText(status)
+	p.Field, p.Leader, p.Result = "", "", nil // none of the sender's business
+	return v.send(status, httpapi.ProblemType, p)
 }
 
 func (v *visit) send(status int, contentType string, body any) int {
-	b, err := json.Marshal(body)
+	b, err := json.Marshal(body, json.Deterministic(true))
 	if err != nil { // nothing of what is sent can fail
 		v.s.log.Error("an answer that is no JSON", "err", err)
 		status, b = http.StatusInternalServerError, []byte("{}")
@@ -101,8 +83,6 @@ func (v *visit) send(status int, contentType string, body any) int {
 	v.tell(status)
 	h := v.w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
 	v.w.WriteHeader(status)
 	_, _ = v.w.Write(append(b, '\n')) // a sender that has gone sends it again
 	return status
@@ -131,7 +111,7 @@ func (t *told) due(now time.Time) (bool, int) {
 // unsigned answers a request whose signature does not hold. reason holds neither the signature nor the body.
 func (v *visit) unsigned(reason error) int {
 	if due, silent := v.h.told.due(v.began); due {
-		v.s.log.Warn("webhook refused", "hook", v.h.Name, "remote", v.r.RemoteAddr, "reason", reason.Error(), "refused_before", silent)
+		v.s.log.Warn("webhook refused", "hook", v.h.Name, "remote", v.r.RemoteAddr, "request", v.request, "reason", reason.Error(), "refused_before", silent)
 	}
 	return v.fault(wire.NewFault(wire.CodeUnauthenticated, "%s", reason.Error()))
 }
@@ -141,7 +121,10 @@ func (h *hook) challenge(body []byte) (string, bool) {
 	if h.Verify.Scheme != "slack" || len(body) > firstBuffer {
 		return "", false
 	}
-	var ask struct{ Type, Challenge string }
+	var ask struct {
+		Type      string `json:"type"`
+		Challenge string `json:"challenge"`
+	}
 	if json.Unmarshal(body, &ask) != nil || ask.Type != "url_verification" || ask.Challenge == "" {
 		return "", false
 	}

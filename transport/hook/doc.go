@@ -42,6 +42,9 @@
 // that was recorded. The same key with other bytes is 409: a pointer to what is no name of the event would otherwise lose every later one
 // in silence. Without a key every arrival is a message.
 //
+// Answers are the JSON API's in kind: each has an X-Request-Id (the sender's or one that is made, in the log's line of a refusal too), a problem has it
+// as request_id, and a result has its output as JSON, text or base64, whichever output_encoding names. Describe puts them into the OpenAPI document.
+//
 // 202 means that the message is on a majority's disks. Whatever the sender cannot cure is 503 with Retry-After, spread over some seconds;
 // outcome says whether it may be in the log for all that (unknown), which a repeat with an idempotency key finds out.
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/quorate/quorate/transport/httpapi"
 	"github.com/quorate/quorate/transport/spans"
 	"github.com/quorate/quorate/wire"
 )
@@ -139,6 +140,7 @@ type visit struct {
 	r       *http.Request
 	control *http.ResponseController
 	began   time.Time
+	request string // its id, for logs and people
 	body    []byte
 	held    int64 // of Handler.bytes
 
@@ -149,7 +151,7 @@ type visit struct {
 
 // ServeHTTP answers one webhook.
 func (s *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v := &visit{s: s, w: w, r: r, control: http.NewResponseController(w), began: s.cfg.Now()}
+	v := &visit{s: s, w: w, r: r, control: http.NewResponseController(w), began: s.cfg.Now(), request: httpapi.Identify(w, r)}
 	start := time.Now()
 	name := strings.TrimPrefix(r.URL.Path, "/hook/")
 	v.h = s.hooks[name]
@@ -191,7 +193,7 @@ func (v *visit) serve() int {
 		return v.unsigned(fmt.Errorf("no signature in header %s is that of these bytes under a secret of this hook", h.scheme.header))
 	}
 	if challenge, ok := h.challenge(v.body); ok {
-		return v.answer(http.StatusOK, map[string]string{"challenge": challenge})
+		return v.answer(http.StatusOK, &WebhookAnswer{Challenge: challenge})
 	}
 	v.trace()
 	ctx, cancel := context.WithTimeout(v.r.Context(), s.cfg.Wait)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -226,7 +227,8 @@ func TestRefusals(t *testing.T) {
 		resp, v := s.send(tc.method, tc.path, tc.body, tc.head...)
 		detail, _ := v["detail"].(string)
 		if resp.StatusCode != tc.status || v["code"] != tc.code || v["outcome"] != "refused" || !strings.Contains(detail, tc.want) ||
-			resp.Header.Get("Content-Type") != "application/problem+json" || v["retry"] != false || v["status"] != float64(tc.status) {
+			resp.Header.Get("Content-Type") != "application/problem+json" || v["retry"] != false || v["status"] != float64(tc.status) ||
+			v["request_id"] != resp.Header.Get("X-Request-Id") || v["request_id"] == "" || v["field"] != nil || v["leader"] != nil {
 			t.Errorf("%s: %d %v, want %d %s with %q", tc.name, resp.StatusCode, v, tc.status, tc.code, tc.want)
 		}
 		if tc.status == 405 && resp.Header.Get("Allow") != "POST" {
@@ -255,6 +257,7 @@ func TestAnswers(t *testing.T) {
 	s := serveHooks(t, Config{}, githubHook("gh"))
 	recorded := &wire.Result{TaskID: "t", Output: []byte("out"), ContentType: "text/plain", Worker: "host:1:2", RecordedAt: 77}
 	full := wire.NewFault(wire.CodeQueueFull, "full")
+	full.Leader = "10.0.0.1:7340" // none of the sender's business
 	full.RetryAfterMillis = 30_001
 	taken := wire.NewFault(wire.CodeAlreadyExists, "another body")
 	taken.ID = "first"
@@ -268,7 +271,13 @@ func TestAnswers(t *testing.T) {
 		{"new", Receipt{ID: "a"}, nil, 202, `{"id":"a","idempotency_key":"k","queued":true}`},
 		{"repeat of one that waits", Receipt{ID: "a", Duplicate: true}, nil, 202, `{"duplicate":true,"id":"a","idempotency_key":"k","queued":true}`},
 		{"repeat of one that is done", Receipt{ID: "a", Duplicate: true, Ended: true, Status: "succeeded", Result: recorded}, nil, 200,
-			`{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"result":{"content_type":"text/plain","output":"b3V0","recorded_at":77,"status":"succeeded","task_id":"t"},"status":"succeeded"}`},
+			`{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"result":{"content_type":"text/plain","output":"out","output_encoding":"text","recorded_at":77,"status":"succeeded","task_id":"t"},"status":"succeeded"}`},
+		{"repeat of one whose result is JSON", Receipt{ID: "a", Duplicate: true, Ended: true, Result: &wire.Result{TaskID: "t", Output: []byte(`{"n": [1]}`), ContentType: "application/json"}}, nil, 200,
+			`{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"result":{"content_type":"application/json","output":{"n":[1]},"output_encoding":"json","status":"succeeded","task_id":"t"},"status":"succeeded"}`},
+		{"repeat of one whose result says that it is JSON", Receipt{ID: "a", Duplicate: true, Result: &wire.Result{TaskID: "t", Output: []byte(`{"n": `), ContentType: "application/json"}}, nil, 200,
+			`{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"result":{"content_type":"application/json","output":"eyJuIjog","output_encoding":"base64","status":"succeeded","task_id":"t"},"status":"succeeded"}`},
+		{"repeat of one whose result is bytes", Receipt{ID: "a", Duplicate: true, Result: &wire.Result{TaskID: "t", Output: []byte{0xff}, Queue: "q", Kind: "k", Attempts: 2}}, nil, 200,
+			`{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"result":{"output":"/w==","output_encoding":"base64","status":"succeeded","task_id":"t"},"status":"succeeded"}`},
 		{"repeat of one that is done without a result", Receipt{ID: "a", Duplicate: true, Ended: true, Status: "succeeded"}, nil, 200,
 			`{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"status":"succeeded"}`},
 		{"repeat of one that died", Receipt{ID: "a", Duplicate: true, Ended: true, Status: "dead"}, nil, 200, `{"duplicate":true,"id":"a","idempotency_key":"k","queued":false,"status":"dead"}`},
@@ -297,6 +306,9 @@ func TestAnswers(t *testing.T) {
 		}
 		after, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		outcome := map[bool]string{true: "unknown", false: "refused"}[tc.fault.Unknown]
+		if v["request_id"] != resp.Header.Get("X-Request-Id") || v["leader"] != nil {
+			t.Errorf("%s: %v, headers %v", tc.name, v, resp.Header)
+		}
 		if v["code"] != tc.want || v["outcome"] != outcome || v["retry"] != (tc.status == 503) || (tc.status == 503) != (after >= 1) {
 			t.Errorf("%s: %v, Retry-After %d", tc.name, v, after)
 		}
@@ -306,6 +318,42 @@ func TestAnswers(t *testing.T) {
 		if tc.fault == taken && v["id"] != "first" {
 			t.Errorf("%s: %v does not name the first", tc.name, v)
 		}
+	}
+}
+
+// A request's id is the sender's, where it can stand in a header and a line of a log, else one that is made; it is in every answer, and in the line that
+// tells of a refusal.
+func TestRequestID(t *testing.T) {
+	t.Parallel()
+	s := serveHooks(t, Config{}, githubHook("gh"))
+	made := regexp.MustCompile(`^[0-9a-f]{24}$`)
+	for _, tc := range []struct{ name, given, want string }{
+		{"given", "delivery-17", "delivery-17"},
+		{"none", "", ""},
+		{"with a space", "a b", ""},
+		{"not ASCII", "\xc3\xa9", ""},
+		{"too long", strings.Repeat("x", 129), ""},
+		{"the longest", strings.Repeat("x", 128), strings.Repeat("x", 128)},
+	} {
+		for _, head := range [][]string{signed("x", "X-GitHub-Delivery", tc.name), nil} {
+			if tc.given != "" {
+				head = append(head, "X-Request-Id", tc.given)
+			}
+			resp, v := s.post("/hook/gh", "x", head...)
+			id := resp.Header.Get("X-Request-Id")
+			if tc.want != "" && id != tc.want || tc.want == "" && !made.MatchString(id) {
+				t.Errorf("%s: %d with X-Request-Id %q, want %q", tc.name, resp.StatusCode, id, tc.want)
+			}
+			if resp.StatusCode >= 400 && v["request_id"] != id {
+				t.Errorf("%s: %v, want request_id %q", tc.name, v, id)
+			}
+			if resp.Header.Get("X-Content-Type-Options") != "nosniff" || resp.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: headers %v", tc.name, resp.Header)
+			}
+		}
+	}
+	if !strings.Contains(s.logs.String(), "request=delivery-17") {
+		t.Errorf("no line with the id: %s", s.logs)
 	}
 }
 

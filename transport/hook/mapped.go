@@ -3,7 +3,6 @@ package hook
 import (
 	"context"
 	"errors"
-	"net/http"
 
 	"github.com/quorate/quorate/transport/mapping"
 	"github.com/quorate/quorate/wire"
@@ -30,15 +29,4 @@ func (v *visit) mapped(ctx context.Context, m *wire.Message) (bool, *wire.Fault)
 	}
 	m.Body, m.ContentType = body, contentType
 	return true, nil
-}
-
-// dropped is the answer for a webhook that the hook's map has made nothing of.
-type dropped struct {
-	Queued  bool   `json:"queued"` // false
-	Dropped bool   `json:"dropped"`
-	Key     string `json:"idempotency_key,omitempty"`
-}
-
-func (v *visit) drop(key string) int {
-	return v.answer(http.StatusOK, &dropped{Dropped: true, Key: key})
 }

@@ -49,8 +49,9 @@ type Answer struct {
 // Config is what an API needs. Node, Label, MaxMessageBytes, CheckHost and the durations are required.
 type Config struct {
 	Node            Node
-	Label           string // of this node, told to those that it forwards to
-	Version         string // of the binary, in the OpenAPI document
+	Label           string   // of this node, told to those that it forwards to
+	Version         string   // of the binary, in the OpenAPI document
+	Beside          []Beside // what is served beside this API, for the OpenAPI document
 	Logger          *slog.Logger
 	MaxMessageBytes int64
 	Origins         []string           // scheme://host[:port] of pages that may use the API from another origin
@@ -108,7 +109,7 @@ func New(cfg Config) (*API, error) {
 		a.mux.Handle(r.method+" "+r.path, r)
 	}
 	var err error
-	if a.docs, err = document(a.routes, cfg.Version); err != nil {
+	if a.docs, err = document(a.routes, cfg.Beside, cfg.Version); err != nil {
 		return nil, fmt.Errorf("http api: %w", err)
 	}
 	return a, nil
@@ -131,13 +132,10 @@ func (a *API) Close() {
 // ServeHTTP answers one request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
-	x := &exchange{api: a, w: w, r: r, id: requestID(r), control: http.NewResponseController(w),
+	x := &exchange{api: a, w: w, r: r, id: Identify(w, r), control: http.NewResponseController(w),
 		path: pathValues{}, query: map[string]string{}, queries: map[string][]string{}}
 	// The server's own time-outs are absolute, and would end what waits.
 	_ = x.control.SetWriteDeadline(time.Time{}) // set anew before the answer is written; without deadlines there are none to move
-	w.Header().Set("X-Request-Id", x.id)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	w.Header().Set("Cache-Control", "no-store")
 	defer func() {
 		a.bodies.give(x.held)
 		name := "none"

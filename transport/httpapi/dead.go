@@ -347,7 +347,7 @@ func requeueMany(x *exchange, in *deadRequeue) (*deadRequeued, *wire.Fault) {
 	for i := range out {
 		one := deadOne{OK: true, OriginalID: ids[i], NewID: out[i].ID}
 		if out[i].Fault != nil {
-			one = deadOne{OriginalID: ids[i], Error: problemOf(out[i].Fault)}
+			one = deadOne{OriginalID: ids[i], Error: ProblemOf(out[i].Fault, "")}
 		} else {
 			a.Requeued++
 		}

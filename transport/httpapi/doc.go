@@ -99,7 +99,8 @@
 //
 // 2026-11: The document is made of the same table that serves, with huma's schemas of Go types and nothing else of huma: it would decode, validate and
 // phrase errors by itself, and the protocol's judges have better words. The tests hold the document, every request that succeeds and every answer
-// to kin-openapi.
+// to kin-openapi. What others serve at the same port (hooks, health, metrics, the
+// WebSocket) they describe themselves, as Beside: a route that is served and not described fails a test.
 //
 // 2026-11: JSON by go-json-experiment/json, which is encoding/json/v2: the first version takes names in any case, the last of repeated ones, and
 // turns bytes that are no UTF-8 into others.

@@ -66,6 +66,17 @@ func requestID(r *http.Request) string {
 	return hex.EncodeToString(b[:])
 }
 
+// Identify puts what every answer of this API has into the answer to a request: its id, which is given back, and that it is neither kept nor taken
+// for what it does not say it is.
+func Identify(w http.ResponseWriter, r *http.Request) (id string) {
+	id = requestID(r)
+	h := w.Header()
+	h.Set("X-Request-Id", id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	return id
+}
+
 // bodiesBytes is how many bytes of bodies may be in memory at once.
 const bodiesBytes = 64 << 20
 

@@ -274,7 +274,7 @@ func endLeases(x *exchange, in *leaseBatch) (*leaseBatchAnswer, *wire.Fault) {
 	for i := range in.Operations {
 		r, f := in.Operations[i].request(x.api.cfg.MaxMessageBytes)
 		if f != nil {
-			out[i].Error = problemOf(nth(f, "operations", i))
+			out[i].Error = ProblemOf(nth(f, "operations", i), "")
 			continue
 		}
 		reqs, places = append(reqs, r), append(places, i)
@@ -293,7 +293,7 @@ func endLeases(x *exchange, in *leaseBatch) (*leaseBatchAnswer, *wire.Fault) {
 			if f.Code == wire.CodeNotLeader && !f.Unknown {
 				moved, led = moved+1, f
 			}
-			out[places[i]].Error = problemOf(f)
+			out[places[i]].Error = ProblemOf(f, "")
 			continue
 		}
 		out[places[i]].LeaseEnded = *e

@@ -148,7 +148,7 @@ type enqueueAnswer struct {
 
 func enqueuedOf(o *wire.Outcome) Enqueued {
 	if o.Fault != nil {
-		return Enqueued{Error: problemOf(o.Fault)}
+		return Enqueued{Error: ProblemOf(o.Fault, "")}
 	}
 	e := Enqueued{ID: o.ID, TaskID: o.TaskID, Duplicate: o.Duplicate}
 	if e.TaskID == "" {
@@ -272,7 +272,7 @@ func (x *exchange) enqueueMany(ms []wire.Message, faults []*wire.Fault) (*enqueu
 	good, places := make([]wire.Message, 0, len(ms)), make([]int, 0, len(ms))
 	for i := range ms {
 		if faults[i] != nil {
-			out[i].Error = problemOf(faults[i])
+			out[i].Error = ProblemOf(faults[i], "")
 			continue
 		}
 		good, places = append(good, ms[i]), append(places, i)

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -30,9 +31,9 @@ func documentRoutes() []*route {
 // settings are of huma's package and not of a document, and there may be several nodes in a process.
 var settings sync.Once
 
-// document makes the OpenAPI 3.1 document of the routes, with schemas made of the Go types that they take and answer. Requests have the fields
+// document makes the OpenAPI 3.1 document of the routes and what is served beside them, with schemas made of the Go types that they take and answer. Requests have the fields
 // that are described and no others; in answers more may follow.
-func document(routes []*route, version string) ([]byte, error) {
+func document(routes []*route, beside []Beside, version string) ([]byte, error) {
 	settings.Do(func() { huma.DefaultArrayNullable = false }) // an empty array is written as one, never as null
 	reg := huma.NewMapRegistry("#/components/schemas/", schemaName)
 	requests := map[string]bool{}
@@ -53,12 +54,10 @@ func document(routes []*route, version string) ([]byte, error) {
 		Paths:      map[string]*huma.PathItem{},
 		Components: &huma.Components{Schemas: reg},
 	}
-	problem := &huma.Response{Description: "an error", Content: map[string]*huma.MediaType{"application/problem+json": {Schema: schema(reflect.TypeFor[Problem](), false)}}}
+	problem := &huma.Response{Description: "an error", Content: map[string]*huma.MediaType{ProblemType: {Schema: schema(reflect.TypeFor[Problem](), false)}}}
 	for _, r := range routes {
-		op := &huma.Operation{OperationID: operationID(r), Summary: r.summary, Tags: []string{tag(r.path)}, Responses: map[string]*huma.Response{"default": problem}}
-		for _, name := range r.names() {
-			op.Parameters = append(op.Parameters, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: "string"}})
-		}
+		op := &huma.Operation{OperationID: operationID(r.method, r.path), Summary: r.summary, Tags: []string{tag(r.path)}, Responses: map[string]*huma.Response{"default": problem}}
+		op.Parameters = pathParams(r.path)
 		for i := range r.query {
 			op.Parameters = append(op.Parameters, r.query[i].document())
 		}
@@ -82,7 +81,7 @@ func document(routes []*route, version string) ([]byte, error) {
 		}
 		ok := &huma.Response{Description: "success", Content: content,
 			Headers: map[string]*huma.Param{
-				"X-Request-Id":  {Description: "the request's, given or made", Schema: &huma.Schema{Type: "string"}},
+				"X-Request-Id":  requestIDParam(),
 				"Quorate-Index": {Description: "the place in the log where it is true, where it was read or written", Schema: &huma.Schema{Type: "string"}},
 				"Quorate-Time":  {Description: "log time there, Unix ms", Schema: &huma.Schema{Type: "string"}},
 			}}
@@ -103,19 +102,13 @@ func document(routes []*route, version string) ([]byte, error) {
 			item = &huma.PathItem{}
 			doc.Paths[path] = item
 		}
-		switch r.method {
-		case http.MethodGet:
-			item.Get = op
-		case http.MethodPost:
-			item.Post = op
-		case http.MethodPut:
-			item.Put = op
-		case http.MethodPatch:
-			item.Patch = op
-		case http.MethodDelete:
-			item.Delete = op
-		default:
-			return nil, fmt.Errorf("route %s %s has a method that the document has no place for", r.method, r.path)
+		if err := place(item, r.method, op); err != nil {
+			return nil, fmt.Errorf("route %s %s: %w", r.method, r.path, err)
+		}
+	}
+	for i := range beside {
+		if err := beside[i].document(doc, schema); err != nil {
+			return nil, fmt.Errorf("beside the API: %s %s: %w", beside[i].Method, beside[i].Path, err)
 		}
 	}
 	taken := reached(reg, requests)
@@ -125,6 +118,30 @@ func document(routes []*route, version string) ([]byte, error) {
 		}
 	}
 	return json.Marshal(doc)
+}
+
+// place puts an operation where its method belongs.
+func place(item *huma.PathItem, method string, op *huma.Operation) error {
+	var to **huma.Operation
+	switch method {
+	case http.MethodGet:
+		to = &item.Get
+	case http.MethodPost:
+		to = &item.Post
+	case http.MethodPut:
+		to = &item.Put
+	case http.MethodPatch:
+		to = &item.Patch
+	case http.MethodDelete:
+		to = &item.Delete
+	default:
+		return errors.New("the document has no place for its method")
+	}
+	if *to != nil {
+		return errors.New("it is there twice")
+	}
+	*to = op
+	return nil
 }
 
 // reached are the schemas that requests are made of.
@@ -162,10 +179,10 @@ func schemaName(t reflect.Type, hint string) string {
 	return string(r)
 }
 
-func operationID(r *route) string {
+func operationID(method, path string) string {
 	var b strings.Builder
-	b.WriteString(strings.ToLower(r.method))
-	for part := range strings.SplitSeq(strings.TrimPrefix(r.path, "/v1"), "/") {
+	b.WriteString(strings.ToLower(method))
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/v1"), "/") {
 		part = strings.Trim(part, "{.}")
 		for word := range strings.FieldsFuncSeq(part, func(c rune) bool { return c == '-' || c == '.' }) {
 			b.WriteString(strings.ToUpper(word[:1]) + word[1:])
@@ -193,6 +210,18 @@ func tag(path string) string {
 		return "document"
 	}
 	return noun
+}
+
+// pathParams are the parameters of a path.
+func pathParams(path string) (ps []*huma.Param) {
+	for _, name := range pathNames(path) {
+		ps = append(ps, &huma.Param{Name: name, In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+	}
+	return ps
+}
+
+func requestIDParam() *huma.Param {
+	return &huma.Param{Description: "the request's, given or made", Schema: &huma.Schema{Type: huma.TypeString}}
 }
 
 func (p *param) document() *huma.Param {

@@ -15,7 +15,7 @@ func TestDocumentsMadeAtOnce(t *testing.T) {
 	for i := range nodes {
 		wg.Go(func() {
 			var err error
-			if docs[i], err = document(table(), "test"); err != nil {
+			if docs[i], err = document(table(), nil, "test"); err != nil {
 				t.Error(err)
 			}
 		})

@@ -33,11 +33,16 @@ const (
 	unknown = "unknown"
 )
 
-func problemOf(f *wire.Fault) *Problem {
+// ProblemType is the media type of a Problem.
+const ProblemType = "application/problem+json"
+
+// ProblemOf is a fault as the answer to a request with that id.
+func ProblemOf(f *wire.Fault, requestID string) *Problem {
 	status := f.Code.HTTP()
 	p := &Problem{
 		Type: "urn:quorate:error:" + string(f.Code), Title: http.StatusText(status), Status: status, Detail: f.Message, Code: string(f.Code),
 		Outcome: refused, Retry: f.Retry, RetryAfterMillis: f.RetryAfterMillis, Field: f.Field, ID: f.ID, Leader: f.Leader,
+		RequestID: requestID,
 	}
 	if f.Unknown {
 		p.Outcome = unknown
@@ -61,11 +66,10 @@ func (x *exchange) refuse(f *wire.Fault) {
 		g.Code = wire.CodeNoLeader
 		f = &g
 	}
-	p := problemOf(f)
+	p := ProblemOf(f, x.id)
 	if x.override != 0 {
 		p.Status, p.Title = x.override, http.StatusText(x.override)
 	}
-	p.RequestID = x.id
 	if f.At != nil {
 		x.stamp(*f.At)
 	}
@@ -78,5 +82,5 @@ func (x *exchange) refuse(f *wire.Fault) {
 		x.api.log.Error("a problem that is no JSON", "err", err)
 		b = []byte(`{}`)
 	}
-	x.send(p.Status, "application/problem+json", append(b, '\n'))
+	x.send(p.Status, ProblemType, append(b, '\n'))
 }

@@ -25,6 +25,9 @@ type Result struct {
 	Dead           *Task  `json:"dead,omitzero" required:"false" doc:"with status dead"`
 }
 
+// ResultOf is a result with its output.
+func ResultOf(r *wire.Result) *Result { return resultOf(r, true, "") }
+
 func resultOf(r *wire.Result, hasOutput bool, want string) *Result {
 	j := &Result{TaskID: r.TaskID, Status: r.Status, ContentType: r.ContentType, Queue: r.Queue, Kind: r.Kind, Attempts: r.Attempts,
 		DurationMillis: r.DurationMillis, Worker: r.Worker, RecordedAt: r.RecordedAt, MessageID: r.MessageID}

@@ -142,8 +142,10 @@ func (x *exchange) wrongMethod(allowed []string) *wire.Fault {
 }
 
 // names are the parameters in a route's path.
-func (r *route) names() (names []string) {
-	for part := range strings.SplitSeq(r.path, "/") {
+func (r *route) names() []string { return pathNames(r.path) }
+
+func pathNames(path string) (names []string) {
+	for part := range strings.SplitSeq(path, "/") {
 		if strings.HasPrefix(part, "{") {
 			names = append(names, strings.Trim(part, "{.}"))
 		}

@@ -180,9 +180,7 @@ func (e *events) end(f *wire.Fault) {
 		g.Code = wire.CodeNoLeader
 		f = &g
 	}
-	p := problemOf(f)
-	p.RequestID = e.x.id
-	e.add(eventEnd, "", p)
+	e.add(eventEnd, "", ProblemOf(f, e.x.id))
 	e.flush()
 }
 
