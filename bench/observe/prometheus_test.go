@@ -299,5 +299,7 @@ var promised = []string{
 	"raft_term", "raft_last_index", "raft_commit_index", "raft_applied_index", "group_leader_changes_total",
 	"raft_log_fsync_seconds_bucket", "group_apply_seconds_bucket", "raft_log_batch_entries_bucket", "group_entry_operations_bucket", "proposed_batch_size_bucket",
 	"connections", `frames_total{direction="in"}`, `bytes_total{direction="out"}`, `slow_consumers_total{what="closed"}`,
+	`mapped_messages_total{queue="mapped", outcome="mapped"}`, `mapped_messages_total{queue="mapped", outcome="nothing"}`, `mapped_messages_total{queue="mapped", outcome="failed"}`,
+	`queue_dead_total{queue="mapped", reason="mapping"}`, "mapped_queues",
 	`state_bytes{part="live"}`, `state_records{table="messages"}`, `node_info{node="n1"}`,
 }

@@ -68,6 +68,22 @@ func pushed(ctx context.Context, t *testing.T, c *client.Client) {
 	}
 }
 
+// mapped makes a queue whose messages are mapped, where they have a number.
+func mapped(ctx context.Context, t *testing.T, c *client.Client) {
+	t.Helper()
+	for _, q := range []struct {
+		name string
+		o    client.QueueOptions
+	}{{"halves", client.QueueOptions{ResultTTL: time.Second}}, {"mapped", client.QueueOptions{MapTo: client.MapTo{Queue: "halves", Expression: "body.n > 0 ? {half: body.n / 2} : nil"}}}} {
+		if err := c.CreateQueue(ctx, q.name, q.o); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// numbers are bodies that are mapped, come to nothing, and cannot be mapped.
+var numbers = []string{`{"n":3}`, `{"n":0}`, `"n"`}
+
 // knock sends a webhook, and a message by the HTTP API.
 func knock(ctx context.Context, addr string, n int) error {
 	body := strconv.Itoa(n)
@@ -109,6 +125,7 @@ func work(ctx context.Context, t *testing.T, addrs []string) (stop func()) {
 	}
 	still(ctx, t, c)
 	pushed(ctx, t, c)
+	mapped(ctx, t, c)
 	ends := make(chan error, 3)
 	go func() {
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -126,6 +143,9 @@ func work(ctx context.Context, t *testing.T, addrs []string) (stop func()) {
 			}
 			if err == nil && i%50 == 0 { // for rates of pushes
 				_, err = c.Enqueue(ctx, "pushed", client.Message{})
+			}
+			if err == nil && i%20 == 0 {
+				_, err = c.Enqueue(ctx, "mapped", client.Message{Body: []byte(numbers[i/20%len(numbers)]), ContentType: "application/json"})
 			}
 			select {
 			case <-ctx.Done():
