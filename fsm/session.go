@@ -152,6 +152,10 @@ func (s *State) admit(sl int32, r Request, i uint64, o *Outcome) bool {
 	if at := s.seek(sl, n); at != none {
 		if m := s.memos.Get(at); m.number == n {
 			s.recall(m, o)
+			if op := s.dec.Op(); op != opLease && op != opPull && m.flags&memoLease != 0 {
+				// The number was a lease's, and the client has used it for something else: messages are handed out to nobody by that.
+				o.ID, o.LeaseCount = ID{}, 0
+			}
 			return false
 		}
 	}

@@ -126,6 +126,9 @@ func (m *Model) again(was remembered, lease *fsm.Lease) fsm.Outcome {
 		o.Task = m.resultNamed(o.ID)
 	}
 	o.LeaseFrom, o.LeaseCount = int32(len(m.fx.Leases)), 0
+	if lease == nil { // something else bears the lease's number
+		return o
+	}
 	for i := range uint64(was.leaseTotal) {
 		position := fsm.ID{Hi: was.first.Hi, Lo: was.first.Lo + i}
 		for _, q := range m.queues {
