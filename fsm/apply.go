@@ -120,6 +120,9 @@ func (s *State) applyOp() {
 		d.Checkpoint(&op.checkpoint)
 		s.fx.Checkpoints = append(s.fx.Checkpoints, op.checkpoint.Nonce)
 		s.emit(Outcome{})
+	case opNothing:
+		d.Nothing(&op.nothing)
+		s.emit(Outcome{})
 	case opCancel:
 		d.Cancel(&op.cancel)
 		s.single(op.cancel.Request, func(o *Outcome) { *o = s.cancel(&op.cancel) })

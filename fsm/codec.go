@@ -96,7 +96,7 @@ var opNames = [256]string{
 	opChangeQueue:    "ChangeQueue",
 	opCreateSchedule: "CreateSchedule", opSetSchedule: "SetSchedule", opDeleteSchedule: "DeleteSchedule", opFireSchedule: "FireSchedule",
 	opKVDelete: "KVDelete", opBatchCreate: "BatchCreate", opBatchSeal: "BatchSeal",
-	opIdempotent: "Idempotent",
+	opIdempotent: "Idempotent", opNothing: "Nothing",
 }
 
 // AppendEntryHeader begins an entry: format, now (log time, Unix ms) and shift (ms). The operations follow.
@@ -205,7 +205,7 @@ func AppendOp(b []byte, op Op) []byte {
 	case *Bootstrap:
 		b = append(b, o.Cluster[:]...)
 		b = binary.LittleEndian.AppendUint16(b, o.Epoch)
-	case *OpenSession:
+	case *OpenSession, *Nothing:
 	case *TouchSession:
 		b = appendID(b, o.Session)
 	case *CreateQueue:

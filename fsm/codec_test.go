@@ -115,6 +115,8 @@ func vectors() []vector {
 			IdempotencyKey: IdempotencyKey{Key: [16]byte{1, 15: 2}, Print: [16]byte{3, 15: 4}, Part: 1<<32 - 1}, Note: []byte("note"),
 			Op: &Enqueue{Request: req, Queue: q, AutoCreate: true, Messages: []Message{fullMessage(), {}}},
 		}},
+		{"nothing", &Nothing{}},
+		{"idempotent-nothing", &Idempotent{IdempotencyKey: IdempotencyKey{Key: [16]byte{5}}, Note: []byte{0}, Op: &Nothing{}}},
 		{"idempotent-release", &Idempotent{Op: &Release{Token: tok, Spent: true}}},
 		{"idempotent-pull", &Idempotent{IdempotencyKey: IdempotencyKey{Part: 300}, Op: &Lease{Queue: q, Max: 1, Waits: true}}},
 	}

@@ -46,6 +46,7 @@ type Decoder struct {
 		deadDelete  DeadDelete
 		deadPurge   DeadPurge
 		checkpoint  Checkpoint
+		nothing     Nothing
 		cancel      Cancel
 		reschedule  Reschedule
 		deadEdit    DeadEdit

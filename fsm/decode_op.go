@@ -291,6 +291,8 @@ func (d *Decoder) Skip() {
 		d.DeadPurge(&s.deadPurge)
 	case opCheckpoint:
 		d.Checkpoint(&s.checkpoint)
+	case opNothing:
+		d.Nothing(&s.nothing)
 	case opCancel:
 		d.Cancel(&s.cancel)
 	case opReschedule:
@@ -356,6 +358,8 @@ func (d *Decoder) value() Op {
 		return read(d.DeadPurge)
 	case opCheckpoint:
 		return read(d.Checkpoint)
+	case opNothing:
+		return read(d.Nothing)
 	case opCancel:
 		return read(d.Cancel)
 	case opReschedule:

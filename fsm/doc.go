@@ -153,7 +153,8 @@
 // parts, under one key, so that a key which is another request's refuses all of them.
 //
 // An answer of queue_full or overloaded, of which nothing happened, is not kept: it says to try again, and the key would stand in
-// the way. All other refusals are. Where there is no room to keep an answer the operation is refused before it is carried out, for which as much room
+// the way. All other refusals are. Where a request has looked and found nothing to do, what is kept is the outcome of Nothing, an operation
+// that does nothing, with what it found in the note. Where there is no room to keep an answer the operation is refused before it is carried out, for which as much room
 // is asked for as any may need. Keys end in the order in which they came, so their table is a list. A million keys of one answer each take
 // 162 MB.
 //

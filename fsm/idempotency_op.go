@@ -36,6 +36,18 @@ type Idempotent struct {
 
 func (*Idempotent) opNumber() uint8 { return opIdempotent }
 
+// opNothing does nothing and has no fields.
+const opNothing uint8 = 27
+
+// Nothing is what a request comes to that has looked and found nothing to do. Its outcome is OK; behind a key that is kept, with the note, so that
+// the request sent again is answered as the first time, whatever there is by then.
+type Nothing struct{}
+
+func (*Nothing) opNumber() uint8 { return opNothing }
+
+// Nothing reads a Nothing.
+func (d *Decoder) Nothing(*Nothing) { d.take(opNothing) }
+
 func (o *Idempotent) check() error {
 	if _, twice := o.Op.(*Idempotent); twice || o.Op == nil {
 		return fmt.Errorf("%w: Idempotent has %T for its operation, want one without a key", ErrOpLimit, o.Op)

@@ -98,11 +98,50 @@ func TestIdempotent(t *testing.T) {
 	twice("delete dead letters", &DeadDelete{Queue: q0, IDs: []ID{{1, 1}, {1, 2}, {1, 3}}})
 	ok("purge dead letters", &DeadPurge{Queue: q0})
 	ok("purge", &PurgeQueue{Name: q0})
+	ok("nothing", &Nothing{})
 	must(t, "keys", r.mem().IdempotencyKeys, int64(n))
 	r.everywhere()
 	r.tick(IdempotencyMillis)
 	must(t, "keys", r.mem().IdempotencyKeys, 0)
 	must(t, "bytes", r.mem().IdempotencyBytes, 0)
+}
+
+// TestIdempotentNothing: a request that found nothing is answered so as long as its key is kept, whatever it would find by then, and the other way
+// round; nothing changes by it, with or without a key.
+func TestIdempotentNothing(t *testing.T) {
+	r := newRig(t)
+	r.put(text("a"))
+	r.kill()
+	data := snapshot(t, r.s)
+	with, without := restoredOnly(t, data), restoredOnly(t, data)
+	defer func() { with.Close(); without.Close() }()
+	var fx Effects
+	for s, entry := range map[*State][]byte{with: AppendOp(AppendEntryHeader(nil, r.s.Time()+1, 0), &Nothing{}), without: AppendEntryHeader(nil, r.s.Time()+1, 0)} {
+		if err := s.Apply(r.s.Index()+1, entry, &fx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, "the state", quietDigest(with) == quietDigest(without), true)
+	must(t, "without a key", fmt.Sprint(r.apply(&Nothing{})), fmt.Sprint([]Outcome{{}}))
+
+	nothing := under("k", &Nothing{})
+	nothing.Note = []byte{0}
+	first := r.apply(nothing)
+	must(t, "the first time", fmt.Sprint(first), fmt.Sprint([]Outcome{{}}))
+	purge := under("k", &DeadPurge{Queue: q0})
+	r.again("what finds something by then", first, purge)
+	must(t, "dead letters", r.s.Stats(1).Dead, int64(1))
+	note, kept := r.s.Kept(&nothing.IdempotencyKey)
+	must(t, "the note", fmt.Sprint(note, kept), fmt.Sprint([]byte{0}, true))
+	r.everywhere()
+
+	purge = under("other", &DeadPurge{Queue: q0})
+	first = r.apply(purge)
+	must(t, "purged", first[0].Count, int64(1))
+	r.again("what finds nothing by then", first, under("other", &Nothing{}))
+
+	r.tick(IdempotencyMillis)
+	must(t, "behind its end", r.apply(nothing)[0].Replayed, false)
 }
 
 // TestIdempotentLease: the repeat of a lease has those of its messages that are still out, whoever asks.

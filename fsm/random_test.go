@@ -348,6 +348,9 @@ func (p *player) op() Op {
 	if d.n(3) == 0 {
 		return &DeadPurge{Request: p.request(), Queue: p.queue()}
 	}
+	if d.n(2) == 0 {
+		return &Nothing{}
+	}
 	return &Checkpoint{Nonce: 5}
 }
 

@@ -174,6 +174,7 @@ type opScratch struct {
 	deadPurge   DeadPurge
 	deadEdit    DeadEdit
 	checkpoint  Checkpoint
+	nothing     Nothing
 	kvDelete    KVDelete
 	batchCreate BatchCreate
 	batchSeal   BatchSeal

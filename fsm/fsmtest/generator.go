@@ -402,8 +402,10 @@ func (g *Generator) freshOp() (op fsm.Op, requested bool) {
 			return &fsm.TouchSession{Session: pick(g, g.sessions...).id}, false
 		}
 		return &fsm.TouchSession{Session: g.someID()}, false
-	case p < 998:
+	case p < 995:
 		return &fsm.Checkpoint{Nonce: g.rng.Uint64()}, false
+	case p < 998:
+		return &fsm.Nothing{}, false
 	}
 	return &fsm.Bootstrap{Cluster: [16]byte{9}, Epoch: 9}, false
 }

@@ -152,7 +152,7 @@ var everyOp = []fsm.Op{
 	&fsm.DeadRequeue{}, &fsm.DeadDelete{}, &fsm.DeadPurge{}, &fsm.DeadEdit{}, &fsm.Checkpoint{}, &fsm.Cancel{}, &fsm.Reschedule{},
 	&fsm.KVDelete{}, &fsm.BatchCreate{}, &fsm.BatchSeal{},
 	&fsm.CreateSchedule{}, &fsm.SetSchedule{}, &fsm.DeleteSchedule{}, &fsm.FireSchedule{},
-	&fsm.Idempotent{},
+	&fsm.Idempotent{}, &fsm.Nothing{},
 }
 
 // goldenTail are entries by hand, of what the generator does not draw.
@@ -191,9 +191,9 @@ func goldenTail(now int64) []fsm.Entry {
 		}}}},
 		{Now: now + 61_501, Ops: []fsm.Op{
 			goldenKeyed(1, 0, enqueue(3)), goldenKeyed(1, 1, lease), goldenKeyed(1, 0, enqueue(3)), goldenKeyed(2, 0, lease),
-			goldenKeyed(3, 0, &fsm.PurgeQueue{Name: []byte("none")}),
+			goldenKeyed(3, 0, &fsm.PurgeQueue{Name: []byte("none")}), goldenKeyed(4, 0, &fsm.Nothing{}),
 		}},
-		{Now: now + 61_502, Ops: []fsm.Op{goldenKeyed(1, 1, lease), goldenKeyed(3, 0, &fsm.PurgeQueue{Name: queue})}},
+		{Now: now + 61_502, Ops: []fsm.Op{goldenKeyed(1, 1, lease), goldenKeyed(3, 0, &fsm.PurgeQueue{Name: queue}), goldenKeyed(4, 0, &fsm.PurgeQueue{Name: queue})}},
 	}
 }
 

@@ -292,6 +292,8 @@ func (m *Model) do(op fsm.Op) []fsm.Outcome {
 	case *fsm.Checkpoint:
 		m.fx.Checkpoints = append(m.fx.Checkpoints, op.Nonce)
 		return one(fsm.Outcome{})
+	case *fsm.Nothing:
+		return one(fsm.Outcome{})
 	}
 	return m.doMore(op)
 }

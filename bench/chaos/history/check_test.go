@@ -73,6 +73,7 @@ func TestNotJudged(t *testing.T) {
 		{"a task id", &fsm.Enqueue{Queue: []byte("u"), Messages: []fsm.Message{{TaskID: []byte("t"), Priority: 4}}}, true},
 		{"a queue that an enqueue makes", &fsm.Enqueue{Queue: []byte("new"), AutoCreate: true, Messages: []fsm.Message{{Priority: 4}}}, false},
 		{"a checkpoint", &fsm.Checkpoint{}, false},
+		{"nothing", &fsm.Nothing{}, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

@@ -247,7 +247,7 @@ func appendOp(to []Effect, index uint64, op fsm.Op, out []fsm.Outcome, leases []
 		}
 	}
 	switch op := op.(type) {
-	case *fsm.Bootstrap, *fsm.OpenSession, *fsm.TouchSession, *fsm.Checkpoint:
+	case *fsm.Bootstrap, *fsm.OpenSession, *fsm.TouchSession, *fsm.Checkpoint, *fsm.Nothing:
 		return to
 	case *fsm.CreateQueue:
 		if o.Code != fsm.OK || o.Duplicate {
