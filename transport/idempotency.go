@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"context"
 
 	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/transport/httpapi"
@@ -33,6 +34,32 @@ func newKey(key *httpapi.Idempotency) *idempotencyKey {
 	return &idempotencyKey{
 		IdempotencyKey: fsm.IdempotencyKey{Key: fsm.HashIdempotencyKey([]byte(key.Key)), Print: key.Print, Part: key.Part}, from: key.Part, note: key.Note,
 	}
+}
+
+// Nothing has the log keep that a request has found nothing to do.
+func (v visitors) Nothing(ctx context.Context, key *httpapi.Idempotency) (at wire.At, f *wire.Fault) {
+	ctx, cancel := context.WithTimeout(ctx, v.cfg.CallTimeout)
+	defer cancel()
+	k := newKey(key)
+	o, stamp, f := v.ask(ctx, &fsm.Idempotent{IdempotencyKey: k.IdempotencyKey, Note: k.note, Op: &fsm.Nothing{}})
+	switch at = wire.At(stamp); {
+	case f != nil:
+		v.metrics.fault(f)
+		return at, f
+	case o.Field == fsm.FieldIdempotency:
+		f = refusal(&call{}, nil, &o)
+		f.At = &at
+		v.metrics.fault(f)
+		return at, f
+	case !o.Replayed:
+		key.Fresh++
+		return at, nil
+	}
+	key.Replayed++
+	v.metrics.replayed.Inc()
+	note, _, f := v.Kept(ctx, key)
+	key.Note = note
+	return at, f
 }
 
 // keyFor gives the next operation its key.

@@ -28,6 +28,9 @@ type Node interface {
 	GiveBack(tokens ...string)
 	// Kept says whether an operation with this key has been carried out, and what note came with it.
 	Kept(ctx context.Context, key *Idempotency) (note []byte, kept bool, f *wire.Fault)
+	// Nothing keeps under a request's key that it has found nothing to do, with the key's note. Where the request had been carried out before, or
+	// another has the key, it is as with Do: the key counts a repeat and has the note of the first, or there is a fault.
+	Nothing(ctx context.Context, key *Idempotency) (wire.At, *wire.Fault)
 	// LastToken is the token of a message's last lease, that of one which is done too.
 	LastToken(ctx context.Context, id string) (string, *wire.Fault)
 }

@@ -37,6 +37,9 @@ type fakeNode struct {
 	kept   func(*Idempotency) ([]byte, bool) // guarded by mu; nil: nothing is
 	repeat func(*Idempotency)                // guarded by mu; what becomes of a key's operations; nil: they are carried out
 	token  *wire.Fault                       // guarded by mu: why there is no last token
+
+	nothing  func(*Idempotency) *wire.Fault // guarded by mu: what becomes of the word that nothing was found; nil: it is kept
+	nothings int                            // guarded by mu: how often it was given
 }
 
 func (n *fakeNode) Leader() (string, bool) {
@@ -132,6 +135,17 @@ func (n *fakeNode) Kept(_ context.Context, key *Idempotency) ([]byte, bool, *wir
 	}
 	note, is := n.kept(key)
 	return note, is, nil
+}
+
+func (n *fakeNode) Nothing(_ context.Context, key *Idempotency) (wire.At, *wire.Fault) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.nothings++
+	if n.nothing != nil {
+		return wire.At{}, n.nothing(key)
+	}
+	key.Fresh++
+	return wire.At{}, nil
 }
 
 // writes are the types of requests that come to operations in the log, as far as tests of keys ask.

@@ -247,6 +247,9 @@ func requeueOne(x *exchange, in *deadEdit) (*deadBack, *wire.Fault) {
 	if f != nil {
 		return nil, f
 	}
+	if f := x.noteTask(edit.ID); f != nil {
+		return nil, f
+	}
 	var out []wire.Outcome
 	if len(edit.Fields) == 0 {
 		out, f = x.deadIDs(wire.TypeDeadRequeue, edit.Queue, []string{edit.ID})
@@ -263,6 +266,9 @@ func requeueOne(x *exchange, in *deadEdit) (*deadBack, *wire.Fault) {
 		return nil, f
 	}
 	e := enqueuedOf(&out[0])
+	if x.replayed() && len(x.idem.Note) > 0 {
+		e.TaskID = string(x.idem.Note)
+	}
 	return &deadBack{OK: true, NewID: e.ID, TaskID: e.TaskID}, nil
 }
 
@@ -339,7 +345,7 @@ func requeueMany(x *exchange, in *deadRequeue) (*deadRequeued, *wire.Fault) {
 	}
 	if in.All {
 		d := found{ids, a.More}
-		if f := d.again(x, len(out)); f != nil {
+		if out, f = d.again(x, out); f != nil {
 			return nil, f
 		}
 		ids, a.More = d.ids, d.more
@@ -378,7 +384,7 @@ func deleteMany(x *exchange) (*deadDeleted, *wire.Fault) {
 	}
 	out, f := x.deadIDs(wire.TypeDeadDelete, x.path["q"], have.ids)
 	if f == nil {
-		f = have.again(x, len(out))
+		out, f = have.again(x, out)
 	}
 	if f != nil {
 		return nil, f

@@ -42,15 +42,17 @@
 //
 // What the door judges by, schemas above all, may change between two tries. What was done keeps its answer; a batch of messages under a key goes
 // in as a whole or is refused as a whole, with the first message that is refused; each operation of another batch has its own number, whatever
-// became of those before it. A bulk operation on dead letters that found none has done nothing, and keeps no key.
+// became of those before it. A bulk operation on dead letters that found none has done nothing, and that is kept: the log has it under the key, by an
+// operation that does nothing, so that a repeat finds none either, whatever there is by then. Without a key nothing is written for it.
 //
 // Not kept, so that they may be sent again under the key, are: what was refused before it was proposed (400, 413, 503 …), for nothing has
-// happened; refusals with retry that are for now (queue_full, overloaded), unless part of a batch went in; a poll or a bulk operation on dead letters that found
-// nothing. A request whose outcome is unknown may be sent again at once.
+// happened, which a bulk operation on dead letters of a queue that is not there is too (404); refusals with retry that are for now (queue_full, overloaded), unless
+// part of a batch went in; a poll that found nothing. A request whose outcome is unknown may be sent again at once.
 //
-// A lease that is repeated answers with those of its messages that are still out, with the time that is left. What an answer tells of the state
-// beyond what has happened, the recorded result that a duplicate is told and the task id of a redriven message, is told as it is known then. Of a
-// batch that was carried out in part, as only a leader that dies can bring about, a repeat carries out the rest and is not called a repeat.
+// A lease that is repeated answers with those of its messages that are still out, with the time that is left. What a duplicate is told of the first
+// message, its task id and its recorded result, is told as it is known then: where that is forgotten, the id alone. A requeue's task id is kept with
+// its answer. Of a batch that was carried out in part, as only a leader that dies can bring about, a repeat carries out the rest and is not called a
+// repeat.
 //
 // Requests that write nothing, streams, and those about the cluster's members, which are in no log of this kind, take no key and refuse one.
 //

@@ -138,7 +138,7 @@ func (d *found) unpack(b []byte) bool {
 }
 
 // findDead looks for up to limit dead letters that pass a filter, or takes those that this request found when it was first carried out. The
-// operation on them takes them along in its note.
+// operation on them takes them along in its note; where there are none, that is kept.
 func (x *exchange) findDead(filter *DeadFilter, limit int32) (d found, f *wire.Fault) {
 	note, kept, f := x.kept()
 	switch {
@@ -146,23 +146,81 @@ func (x *exchange) findDead(filter *DeadFilter, limit int32) (d found, f *wire.F
 		return d, f
 	case kept && d.unpack(note):
 	case kept:
-		return d, wire.NewFault(wire.CodeInternal, "what is kept of this request cannot be read")
+		return d, unreadable()
 	default:
 		if d.ids, d.more, f = x.found(filter, limit); f != nil {
 			return d, f
 		}
 	}
 	x.note(d.pack())
-	return d, nil
+	if len(d.ids) == 0 {
+		f = d.nothing(x)
+	}
+	return d, f
 }
 
-// again has d be what the first request found, where the operation was a repeat after all: of one that was under way.
-func (d *found) again(x *exchange, outcomes int) *wire.Fault {
+// again has d be what the first request found, where the operation was a repeat after all: of one that was under way. The outcomes are those of
+// d's dead letters: none, where the first had found nothing, and its one outcome is of that.
+func (d *found) again(x *exchange, out []wire.Outcome) ([]wire.Outcome, *wire.Fault) {
 	if !x.replayed() {
+		return out, nil
+	}
+	if d.unpack(x.idem.Note) {
+		switch len(d.ids) {
+		case len(out):
+			return out, nil
+		case 0:
+			return nil, nil
+		}
+	}
+	return nil, unreadable()
+}
+
+func unreadable() *wire.Fault {
+	return wire.NewFault(wire.CodeInternal, "what is kept of this request cannot be read")
+}
+
+// nothing keeps, under the caller's key, that nothing was found. Where the request was carried out before after all, and had found something, d is
+// that, and the operation on it is still to be asked for its outcomes.
+func (d *found) nothing(x *exchange) *wire.Fault {
+	if x.idem == nil {
 		return nil
 	}
-	if !d.unpack(x.idem.Note) || len(d.ids) != outcomes {
-		return wire.NewFault(wire.CodeInternal, "what is kept of this request cannot be read")
+	before := x.idem.Replayed
+	at, f := x.api.cfg.Node.Nothing(x.ctx, x.idem)
+	if f != nil {
+		return f
 	}
+	x.stamp(at)
+	switch {
+	case x.idem.Replayed == before:
+	case !d.unpack(x.idem.Note):
+		return unreadable()
+	case len(d.ids) > 0:
+		x.idem.Replayed = before // it is counted with the outcomes
+	}
+	return nil
+}
+
+// noteTask has the note of a requeue be the task id of its dead letter: the message that it becomes may be forgotten when the request comes again, and
+// then nobody else would know.
+func (x *exchange) noteTask(id string) *wire.Fault {
+	if x.idem == nil {
+		return nil
+	}
+	note, kept, f := x.kept()
+	if f != nil {
+		return f
+	}
+	if !kept {
+		rep, f := call[wire.TaskIs](x, wire.TypeTask, &wire.TaskGet{Task: wire.TaskRef{TaskID: id}})
+		switch {
+		case f == nil:
+			note = []byte(rep.Task.TaskID)
+		case !missing(f): // of what is not there nothing comes back either
+			return f
+		}
+	}
+	x.note(note)
 	return nil
 }

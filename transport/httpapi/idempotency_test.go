@@ -280,6 +280,146 @@ func TestBulkUnderAKey(t *testing.T) {
 	}
 }
 
+// What a filter has not found is kept too, and what two requests under one key find that cross each other is what the first of them has found.
+func TestBulkThatFindsNothing(t *testing.T) {
+	ids := []string{strings.Repeat("0", 25) + "1", strings.Repeat("0", 25) + "2"}
+	none := (&found{}).pack()
+	some := (&found{ids: ids, more: true}).pack()
+	for _, verb := range []struct{ what, method, path, body, none, some string }{
+		{"requeue", "POST", "/v1/queues/q/dlq/requeue", `{"all":true}`, `"requeued_count":0,"outcomes":[],"more":false`, `"requeued_count":2`},
+		{"delete", "DELETE", "/v1/queues/q/dlq?kind=k", ``, `"deleted_count":0`, `"deleted_count":2`},
+	} {
+		for _, tc := range []struct {
+			what     string
+			there    []string                            // dead letters that pass the filter
+			kept     func(*Idempotency) ([]byte, bool)   // before the look
+			nothing  func(*Idempotency) *wire.Fault      // the log, of the word that nothing was found
+			repeat   func(k *Idempotency, outcomes *int) // the log, of an operation on dead letters
+			nothings int
+			status   int
+			want     string
+			said     string
+		}{
+			{"found none", nil, nil, nil, nil, 1, 200, verb.none, ""},
+			{"again, and there are some by now", ids, func(*Idempotency) ([]byte, bool) { return none, true },
+				func(k *Idempotency) *wire.Fault { k.Replayed, k.Note = k.Replayed+1, none; return nil }, nil, 1, 200, verb.none, "true"},
+			{"found none, and another has found some before", nil, nil,
+				func(k *Idempotency) *wire.Fault { k.Replayed, k.Note = k.Replayed+1, some; return nil },
+				func(k *Idempotency, _ *int) { k.Replayed, k.Note = k.Replayed+1, some }, 1, 200, verb.some, "true"},
+			{"found some, and another has found none before", ids, nil, nil,
+				func(k *Idempotency, outcomes *int) { k.Replayed, k.Note, *outcomes = k.Replayed+1, none, 1 }, 0, 200, verb.none, "true"},
+			{"found none, and the note is none", nil, nil,
+				func(k *Idempotency) *wire.Fault { k.Replayed, k.Note = k.Replayed+1, []byte("?"); return nil }, nil, 1, 500, `"code":"internal"`, "true"},
+			{"found some, and another has found one more", ids, nil, nil,
+				func(k *Idempotency, outcomes *int) { k.Replayed, k.Note, *outcomes = k.Replayed+1, some, 3 }, 0, 500, `"code":"internal"`, "true"},
+			{"no room for keys", nil, nil, func(*Idempotency) *wire.Fault { return wire.NewFault(wire.CodeOverloaded, "full") }, nil, 1, 503, `"code":"overloaded"`, ""},
+			{"another request's key", nil, nil, func(*Idempotency) *wire.Fault { return wire.NewFault(wire.CodeAlreadyExists, "used") }, nil, 1, 409, `"code":"already_exists"`, ""},
+			{"nobody knows", nil, nil, func(*Idempotency) *wire.Fault { return wire.NewFault(wire.CodeTimeout, "late") }, nil, 1, 504, `"outcome":"unknown"`, ""},
+		} {
+			t.Run(verb.what+", "+tc.what, func(t *testing.T) {
+				n := &fakeNode{kept: tc.kept, nothing: tc.nothing}
+				n.answer = func(r Request) *Answer {
+					switch r.Type {
+					case wire.TypeDeadList:
+						page := &wire.Tasks{}
+						for _, id := range tc.there {
+							page.Tasks = append(page.Tasks, wire.Task{ID: id})
+						}
+						return &Answer{Type: wire.TypeTasks, Body: page}
+					case wire.TypeDeadRequeue, wire.TypeDeadDelete:
+						outcomes := 2
+						if tc.repeat != nil {
+							tc.repeat(r.Idempotency, &outcomes)
+						} else {
+							r.Idempotency.Fresh++
+						}
+						return &Answer{Type: wire.TypeEnqueued, Body: &wire.Enqueued{Outcomes: make([]wire.Outcome, outcomes)}}
+					}
+					return nil
+				}
+				w := keyed(newAPI(t, n, nil), verb.method, verb.path, verb.body, keyHeader, "k")
+				if w.Code != tc.status || !strings.Contains(w.Body.String(), tc.want) || w.Header().Get(replayedHeader) != tc.said || n.nothings != tc.nothings {
+					t.Errorf("%d %q %s, said %d times that there is nothing; want %d %q %s, %d", w.Code, w.Header().Get(replayedHeader), w.Body, n.nothings,
+						tc.status, tc.said, tc.want, tc.nothings)
+				}
+				n.nothings = 0
+				if n.kept = nil; tc.there == nil { // without a key nothing is kept, and nothing written
+					if w := keyed(newAPI(t, n, nil), verb.method, verb.path, verb.body); w.Code != 200 || n.nothings != 0 || !strings.Contains(w.Body.String(), verb.none) {
+						t.Errorf("without a key: %d %s, %d", w.Code, w.Body, n.nothings)
+					}
+				}
+			})
+		}
+	}
+}
+
+// A dead letter's task id comes back as the first time, though the message may be forgotten.
+func TestRequeueUnderAKey(t *testing.T) {
+	id, made := strings.Repeat("0", 25)+"1", strings.Repeat("0", 25)+"2"
+	const path = "/v1/queues/q/dlq/"
+	n := &fakeNode{}
+	looks, forgotten := 0, false
+	var look *wire.Fault
+	n.answer = func(r Request) *Answer {
+		switch r.Type {
+		case wire.TypeTask:
+			if looks++; look != nil {
+				return &Answer{Fault: look}
+			}
+			return &Answer{Type: wire.TypeTaskIs, Body: &wire.TaskIs{Task: wire.Task{ID: id, TaskID: "mine"}}}
+		case wire.TypeDeadRequeue, wire.TypeDeadEdit:
+			o := wire.Outcome{ID: made, TaskID: "mine"}
+			if forgotten {
+				o.TaskID = ""
+			}
+			if k := r.Idempotency; k != nil {
+				if n.repeat != nil {
+					n.repeat(k)
+				} else {
+					k.Fresh++
+				}
+			}
+			return &Answer{Type: wire.TypeEnqueued, Body: &wire.Enqueued{Outcomes: []wire.Outcome{o}}}
+		}
+		return nil
+	}
+	a := newAPI(t, n, nil)
+	for _, body := range []string{"", `{"priority":3}`} {
+		looks, forgotten, n.kept, n.repeat, n.asked, look = 0, false, nil, nil, nil, nil
+		first := keyed(a, "POST", path+id+"/requeue", body, keyHeader, "k")
+		if want := `{"ok":true,"new_id":"` + made + `","task_id":"mine"}`; first.Code != 200 || strings.TrimSpace(first.Body.String()) != want || looks != 1 {
+			t.Fatalf("%d %s after %d looks, want %s", first.Code, first.Body, looks, want)
+		}
+		note := slices.Clone(n.asked[len(n.asked)-1].Idempotency.Note)
+		forgotten, n.repeat = true, again
+		for what, kept := range map[string]func(*Idempotency) ([]byte, bool){
+			"kept":                   func(*Idempotency) ([]byte, bool) { return note, true },
+			"under way when it came": func(*Idempotency) ([]byte, bool) { return nil, false },
+		} {
+			n.kept = kept
+			if what != "kept" {
+				n.repeat = func(k *Idempotency) { k.Replayed, k.Note = k.Replayed+1, note }
+			}
+			if w := keyed(a, "POST", path+id+"/requeue", body, keyHeader, "k"); w.Body.String() != first.Body.String() || w.Header().Get(replayedHeader) != "true" {
+				t.Errorf("%s: %d %s, want %s", what, w.Code, w.Body, first.Body)
+			}
+			n.repeat = again
+		}
+		n.kept, n.repeat, look = nil, nil, wire.NewFault(wire.CodeOverloaded, "busy")
+		if w := keyed(a, "POST", path+id+"/requeue", body, keyHeader, "k2"); w.Code != 503 {
+			t.Errorf("a look that failed: %d %s", w.Code, w.Body)
+		}
+		look = wire.NewFault(wire.CodeNotFound, "no such task")
+		if w := keyed(a, "POST", path+id+"/requeue", body, keyHeader, "k3"); w.Code != 200 {
+			t.Errorf("a look that found nothing, which the log decides: %d %s", w.Code, w.Body)
+		}
+		looks = 0
+		if w := keyed(a, "POST", path+id+"/requeue", body); w.Code != 200 || looks != 0 {
+			t.Errorf("without a key: %d %s, %d looks", w.Code, w.Body, looks)
+		}
+	}
+}
+
 func FuzzFound(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1})
