@@ -38,10 +38,11 @@ func newKey(key *httpapi.Idempotency) *idempotencyKey {
 
 // Nothing has the log keep that a request has found nothing to do.
 func (v visitors) Nothing(ctx context.Context, key *httpapi.Idempotency) (at wire.At, f *wire.Fault) {
-	ctx, cancel := context.WithTimeout(ctx, v.cfg.CallTimeout)
+	// A node that stops lets what has been proposed come to its end.
+	until, cancel := context.WithTimeout(context.WithoutCancel(ctx), v.cfg.CallTimeout)
 	defer cancel()
 	k := newKey(key)
-	o, stamp, f := v.ask(ctx, &fsm.Idempotent{IdempotencyKey: k.IdempotencyKey, Note: k.note, Op: &fsm.Nothing{}})
+	o, stamp, f := v.ask(until, &fsm.Idempotent{IdempotencyKey: k.IdempotencyKey, Note: k.note, Op: &fsm.Nothing{}})
 	switch at = wire.At(stamp); {
 	case f != nil:
 		v.metrics.fault(f)
