@@ -120,6 +120,8 @@
 // holdups.go says it, once: the frame, the HTTP API, the SDK, the CLI and the metric quorate_queue_held show its words. What keeps messages
 // back comes from the state (fsm.Standing), as of the T of this moment; who would take them from the leader's memory (group.Consumers), read in
 // the same hold. All reasons that hold are named, since all have to end. A node that does not lead knows of no consumers, and says that it does not.
+// Of a queue with a push URL the one who would take them is the push (push.State): while it rests that is the reason, and while it pushes there is
+// no want of consumers, whether its subscription is there at that moment or not.
 //
 // # Schemas and mappings
 //

@@ -55,7 +55,8 @@
 // Five failures in a row (nacks and missing connections; answers that mean a dead letter are none) have the queue rest: nothing is
 // leased, and its messages wait where they are. A rest is one second, then twice as long each time up to one minute. Where no connection was to
 // be had it ends when one is: the endpoint is knocked at (TCP, and TLS for https), which touches no message. Then one message at a time is tried;
-// the first success ends the rest, another failure begins the next. QueueInfo.Push says how it stands, and quorate_push_resting.
+// the first success ends the rest, another failure begins the next. QueueInfo.Push says how it stands, and quorate_push_resting; a queue
+// that is held by it says so by the reason push_resting, with why and until when.
 //
 // # Where it may go
 //
