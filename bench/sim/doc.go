@@ -49,7 +49,9 @@
 //	go run ./bench/sim/run -wasm 200 -for 10m -native 500 -within 14m
 //
 // A plan that goes wrong is made smaller by leaving out faults as long as it still goes wrong in the same way, and kept in
-// testdata/seeds. TestKept runs those for ever.
+// testdata/seeds. TestKept runs those for ever. planted-NN.json goes wrong where that bug is planted, and was made smaller there:
+//
+//	GOFLAGS=-tags=mutant_16 go run ./bench/sim/run -plan bench/sim/testdata/seeds/planted-16.json
 //
 // # What is not here
 //
