@@ -4,6 +4,7 @@ package group
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -84,9 +85,10 @@ func calm(cfg *Config) {
 	}
 }
 
-// worker acks what it is delivered.
+// worker acks what it is delivered, at most so many acks a proposal, as the doors do with what comes in one frame.
 type worker struct {
 	g     *Group
+	frame int
 	gone  atomic.Int64
 	mu    sync.Mutex
 	acks  []*Proposal
@@ -101,16 +103,25 @@ func (w *worker) Deliver(_ uint32, st *fsm.State, l []fsm.Leased) bool {
 	defer w.mu.Unlock()
 	for _, one := range l {
 		st.Deliver(one, &d)
-		var p *Proposal
-		if n := len(w.spare); n > 0 {
-			p, w.spare = w.spare[n-1], w.spare[:n-1]
-		} else {
-			p = &Proposal{Done: w}
-		}
-		p.Op = fsm.AppendOp(p.Op[:0], &fsm.Ack{Token: d.Token})
-		w.acks = append(w.acks, p)
+		w.ack(d.Token)
 	}
 	return true
+}
+
+func (w *worker) ack(token fsm.Token) {
+	var p *Proposal
+	if n := len(w.acks); n > 0 && w.acks[n-1].Count < w.frame {
+		p = w.acks[n-1]
+	} else if n := len(w.spare); n > 0 {
+		p, w.spare = w.spare[n-1], w.spare[:n-1]
+		p.Op, p.Count = p.Op[:0], 0
+		w.acks = append(w.acks, p)
+	} else {
+		p = &Proposal{Done: w}
+		w.acks = append(w.acks, p)
+	}
+	p.Op = fsm.AppendOp(p.Op, &fsm.Ack{Token: token})
+	p.Count++
 }
 
 func (w *worker) LeaseGone(uint32, []fsm.Token)      {}
@@ -118,10 +129,11 @@ func (w *worker) LeaseCancelled(uint32, []fsm.Token) {}
 func (w *worker) Redirect(string, string)            { w.gone.Add(1) }
 
 func (w *worker) Complete(p *Proposal, _ *fsm.State, _ Stamp, _ []fsm.Outcome, _ []fsm.Leased, err *Error) {
+	n := int64(p.Count)
 	w.mu.Lock()
 	w.spare = append(w.spare, p)
 	w.mu.Unlock()
-	if err == nil && w.left.Add(-1) == 0 {
+	if left := w.left.Add(-n); err == nil && left <= 0 && left+n > 0 {
 		close(w.done)
 	}
 }
@@ -136,28 +148,35 @@ func (w *worker) Flush() {
 	}
 }
 
-// BenchmarkEndToEnd is enqueue, delivery and ack of 256 B: 512 enqueues outstanding, 8 workers with a window of 256.
+// BenchmarkEndToEnd is enqueue, delivery and ack of 256 B: 512 enqueues outstanding, 8 workers with a window of 256. With frames, so many
+// messages are an operation, and as many acks a proposal.
 func BenchmarkEndToEnd(b *testing.B) {
+	b.Run("one", func(b *testing.B) { endToEnd(b, 1) })
+	b.Run("frames=25", func(b *testing.B) { endToEnd(b, 25) })
+}
+
+func endToEnd(b *testing.B, frame int) {
 	c := newCluster(b, 3, calm)
 	defer c.stopNow()
 	l := c.leader()
+	total := (b.N + frame - 1) / frame * frame
 	var left atomic.Int64
-	left.Store(int64(b.N))
+	left.Store(int64(total))
 	done := make(chan struct{})
 	for range 8 {
-		w := &worker{g: l.g, left: &left, done: done}
+		w := &worker{g: l.g, frame: frame, left: &left, done: done}
 		s, err := l.g.Attach(l.session(b), w)
 		must(b, err)
 		must(b, s.Subscribe(1, "q", 256, 0, "worker"))
 	}
-	body := fmt.Sprintf("%0256d", 0)
+	bodies := slices.Repeat([]string{fmt.Sprintf("%0256d", 0)}, frame)
 	run := &loop{g: l.g, t: b, done: make(chan struct{})}
-	outstanding := min(512, b.N)
+	outstanding := max(min(512, total)/frame, 1)
 	ps := make([]*Proposal, outstanding)
 	for i := range ps {
-		ps[i] = &Proposal{Op: fsm.AppendOp(nil, enqueue("q", body)), Done: run}
+		ps[i] = &Proposal{Op: fsm.AppendOp(nil, enqueue("q", bodies...)), Done: run}
 	}
-	run.left.Store(int64(b.N - outstanding))
+	run.left.Store(int64(total/frame - outstanding))
 	run.live.Store(int64(outstanding))
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -169,7 +188,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 	case <-time.After(30 * time.Second):
 		b.Fatalf("%d never acked, %d failed; %+v; %+v", left.Load(), run.failed.Load(), l.g.Status(), l.stats("q"))
 	}
-	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-µs/op")
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
-	b.ReportMetric(float64(b.N)/float64(l.g.Raft().LastIndex()-first), "op/entry")
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(total), "cpu-µs/op")
+	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "op/s")
+	b.ReportMetric(float64(total)/float64(l.g.Raft().LastIndex()-first), "op/entry")
 }
