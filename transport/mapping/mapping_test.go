@@ -207,7 +207,7 @@ func TestErrors(t *testing.T) {
 		{"not a number", `0.0 / 0.0`, "cannot be JSON"},
 		{"bytes in JSON", `[fromBase64("/w==")]`, "not UTF-8"},
 		{"in a loop", `map(body.items, .sku.x)`, "1:"},
-		{"a pattern", `"a" matches "(" + "b"`, "1:5: error parsing regexp"},
+		{"a pattern", `"a" matches "(" + "b"`, `1:5: the pattern "(b" cannot be read: missing closing )`},
 		{"no pattern", `"a" matches body.id`, "1:5: a text matches a number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

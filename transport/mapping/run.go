@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strings"
 
 	"github.com/expr-lang/expr/types"
+
+	"github.com/quorate/quorate/transport/pattern"
 )
 
 // run is one evaluation: its message and what is left of its budget.
@@ -20,7 +20,7 @@ type run struct {
 	calls int
 	late  bool
 
-	patterns map[string]*pattern // read so far, at most maxPatterns
+	patterns map[string]*pattern.Pattern // read so far, at most maxPatterns
 }
 
 var (
@@ -224,14 +224,8 @@ const (
 	maxPattern  = 500
 	maxPatterns = 16
 	readPattern = 100
-	matchStep   = 64
+	matchStep   = 32
 )
-
-// pattern is a regular expression that has been read.
-type pattern struct {
-	*regexp.Regexp
-	size int // instructions
-}
 
 // matches is the operator of that name. Patterns are RE2.
 func (r *run) matches(a, b any) (bool, error) {
@@ -244,41 +238,26 @@ func (r *run) matches(a, b any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := r.paySteps(1 + len(text)*p.size/matchStep); err != nil {
-		return false, err
-	}
-	return p.MatchString(text), nil
+	return p.Match(text, func(work int) error { return r.paySteps(1 + work/matchStep) })
 }
 
 // pattern reads a regular expression, or finds it read.
-func (r *run) pattern(written string) (*pattern, error) {
+func (r *run) pattern(written string) (*pattern.Pattern, error) {
 	if p := r.patterns[written]; p != nil {
 		return p, r.pay(len(written))
 	}
 	if err := r.paySteps(readPattern + len(written)); err != nil { // it is much more than to read its bytes
 		return nil, err
 	}
-	parsed, err := syntax.Parse(written, syntax.Perl)
+	p, err := pattern.Compile(written, maxPattern)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
+	if err := r.paySteps(p.Size()); err != nil {
 		return nil, err
 	}
-	if len(prog.Inst) > maxPattern {
-		return nil, fmt.Errorf("the pattern has %d instructions; at most %d are allowed", len(prog.Inst), maxPattern)
-	}
-	if err := r.paySteps(len(prog.Inst)); err != nil {
-		return nil, err
-	}
-	re, err := regexp.Compile(written)
-	if err != nil {
-		return nil, err
-	}
-	p := &pattern{re, len(prog.Inst)}
 	if r.patterns == nil || len(r.patterns) >= maxPatterns {
-		r.patterns = map[string]*pattern{}
+		r.patterns = map[string]*pattern.Pattern{}
 	}
 	r.patterns[written] = p
 	return p, nil

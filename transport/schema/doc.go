@@ -12,10 +12,12 @@
 // Whoever may set a queue's options must not be able to stop its door, so what a schema may cost is bounded by the body, and not by what
 // the schema makes of it (an allOf of two, nested thirty deep, is a billion looks at one number):
 //
-//   - each look of a schema at a value counts as many steps as the schema has branches, each match of a pattern as many as it may take, and
+//   - each look of a schema at a value counts as many steps as the schema has branches, each match of a pattern as many as it takes, and
 //     a body of n bytes has stepsBase + n*stepsByte of them, stepsMost at most. Beyond, the body is refused: it is too much work. A look that
 //     fails is kept as an error of some 250 bytes until the body is judged, so steps are memory as well as time;
-//   - patterns are RE2 (no look-around, linear time) of at most maxPattern instructions, and maxPatterns all together: compiled schemas are kept;
+//   - patterns are RE2 (no look-around, linear time) of at most maxPattern instructions, and maxPatterns all together: compiled schemas are
+//     kept. A match is paid for as it reads (package pattern), a step for each matchStep instructions times bytes, so that all the steps that
+//     any body has are a quarter of a second of matching;
 //   - values nest at most maxNesting deep, and a number has at most maxNumber characters and maxExponent as its exponent: exact arithmetic on
 //     1e999999 takes seconds;
 //   - maxTurns bodies are judged at once in the process, and one of more than largeBody, since a parsed one takes up to thirty times its bytes;

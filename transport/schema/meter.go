@@ -5,29 +5,36 @@ import (
 	"fmt"
 	"math/big"
 	"reflect"
-	"regexp"
-	"regexp/syntax"
 	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/quorate/quorate/transport/pattern"
 )
 
 // Steps of judging a body: so many, and so many more for each of its bytes.
 const (
 	stepsBase = 10_000
 	stepsByte = 64
-	// stepsMost is what no body takes of a sound schema, be it as long as bodies may be: a step that fails is some 250 bytes of error, kept
-	// until the end.
-	stepsMost = 2_000_000
+	// stepsMost is what no body takes of a sound schema, be it as long as bodies may be: a step that fails is half a microsecond, and some 250
+	// bytes of error that are kept until the end.
+	stepsMost = 1_000_000
 )
 
-// maxPattern is how many instructions a regular expression may have, and matchStep how many of them, times bytes, are one step.
+// Of regular expressions.
 const (
-	maxPattern  = 1000
+	maxPattern  = 1000   // instructions of one
 	maxPatterns = 20_000 // of all of a schema: about 2 MB
-	matchStep   = 64
+	// matchStep is how many instructions times bytes a match may look at for one step: 5 to 20 ns each, so that stepsMost take a quarter of a second.
+	matchStep = 16
+	// A pattern that a body has takes 100 ns for each instruction, and seven bytes may be a thousand of them.
+	readPattern = 100
+	readByte    = 100
 )
+
+// textStep is how many bytes of text are measured, or compared, for one step.
+const textStep = 64
 
 // ratSteps is what comparing two numbers that are written otherwise costs, with exponents up to maxExponent.
 const ratSteps = 16
@@ -39,6 +46,8 @@ type spent struct{}
 type meter struct {
 	left, most int
 	patterns   int  // instructions and classes of all patterns
+	worked     int  // what matches have come to, instructions times bytes, for tests
+	installed  bool // the schema is compiled: patterns that come now are of bodies
 	marks      bool // some part has unevaluated…: each look at a list or an object notes all that is in it
 }
 
@@ -108,6 +117,7 @@ func (m *meter) install(root *jsonschema.Schema) {
 		}
 	}
 	walk(reflect.ValueOf(root))
+	m.installed = true
 }
 
 // toll has a part pay before its branches are looked at, as many steps as it has of them.
@@ -145,7 +155,7 @@ func (m *meter) toll(s *jsonschema.Schema) {
 func (m *meter) size(v any) int {
 	switch v := v.(type) {
 	case string:
-		return len(v) / matchStep
+		return len(v) / textStep
 	case []any:
 		if m.marks {
 			return len(v)
@@ -179,7 +189,7 @@ func (m *meter) same(a, b any) bool {
 	case string:
 		y, ok := b.(string)
 		if ok && len(x) == len(y) {
-			m.pay(len(x) / matchStep)
+			m.pay(len(x) / textStep)
 		}
 		return ok && x == y
 	case json.Number:
@@ -218,41 +228,42 @@ func (e *unequal) Error() string {
 	return b.String()
 }
 
-// pattern is the engine of regular expressions: RE2, bounded, and paid for.
+// pattern is the engine of regular expressions: those of the schema are kept and counted, those that a body has under "format": "regex" are
+// read and forgotten, and paid for.
 func (m *meter) pattern(text string) (jsonschema.Regexp, error) {
-	parsed, err := syntax.Parse(text, syntax.Perl)
+	if m.installed {
+		m.pay(readPattern + len(text)*readByte)
+	}
+	p, err := pattern.Compile(text, maxPattern)
 	if err != nil {
 		return nil, err
 	}
-	prog, err := syntax.Compile(parsed.Simplify())
-	if err != nil {
-		return nil, err
+	if m.installed {
+		return &matcher{p, m, text}, nil
 	}
-	if len(prog.Inst) > maxPattern {
-		return nil, fmt.Errorf("pattern %.100q has %d instructions; at most %d are allowed: fewer or smaller repetitions would be right", text, len(prog.Inst), maxPattern)
+	if m.patterns += p.Kept(); m.patterns > maxPatterns {
+		return nil, fmt.Errorf("the patterns of the schema have more than %d instructions and classes together; fewer would be right", maxPatterns)
 	}
-	size := len(prog.Inst)
-	for i := range prog.Inst {
-		size += len(prog.Inst[i].Rune) / 4
-	}
-	if m.patterns += size; m.patterns > maxPatterns {
-		return nil, fmt.Errorf("pattern %.100q: the patterns of the schema have more than %d instructions and classes together; fewer would be right", text, maxPatterns)
-	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		return nil, err
-	}
-	return &pattern{re, m, len(prog.Inst)}, nil
+	return &matcher{p, m, text}, nil
 }
 
-type pattern struct {
-	*regexp.Regexp
+// matcher is a pattern that pays for its matches.
+type matcher struct {
+	*pattern.Pattern
 	meter *meter
-	size  int
+	text  string
 }
 
-// MatchString pays for what a match may take at worst.
-func (p *pattern) MatchString(s string) bool {
-	p.meter.pay(1 + len(s)*p.size/matchStep)
-	return p.Regexp.MatchString(s)
+func (p *matcher) String() string { return p.text }
+
+func (p *matcher) MatchString(s string) bool {
+	found, _ := p.Match(s, p.meter.work)
+	return found
+}
+
+// work pays for matching, and never returns an error: what it cannot pay ends all of the judgement.
+func (m *meter) work(n int) error {
+	m.pay(1 + n/matchStep)
+	m.worked += n
+	return nil
 }
