@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -13,7 +14,7 @@ import (
 // functions are those of expressions, beside the ones of the language that walk lists. What is not of the kind that they want is an error.
 //
 //	len(v)                     of a text in characters, of a list or an object in entries
-//	string(v) int(v) float(v)  of numbers, texts and booleans
+//	string(v) int(v) float(v)  of numbers, texts and booleans: int cuts a fraction off, float takes the nearest one
 //	lower(s) upper(s) trim(s)
 //	trimPrefix(s, p) trimSuffix(s, p)
 //	split(s, sep)              a list of texts
@@ -29,7 +30,7 @@ func (r *run) functions(env map[string]any) {
 	env["trim"] = r.text("trim", strings.TrimSpace)
 	env["trimPrefix"], env["trimSuffix"] = r.texts("trimPrefix", strings.TrimPrefix), r.texts("trimSuffix", strings.TrimSuffix)
 	env["split"], env["join"], env["replace"], env["keys"] = r.split, r.join, r.replace, r.keys
-	env["abs"], env["floor"], env["ceil"], env["round"] = r.abs, r.whole("floor", math.Floor), r.whole("ceil", math.Ceil), r.whole("round", math.Round)
+	env["abs"], env["floor"], env["ceil"], env["round"] = r.abs, r.rounding("floor", math.Floor), r.rounding("ceil", math.Ceil), r.rounding("round", math.Round)
 	env["min"], env["max"] = r.pick("min", -1), r.pick("max", 1)
 	env["toJSON"], env["fromJSON"] = r.toJSON, r.fromJSON
 	env["toBase64"], env["fromBase64"] = r.toBase64, r.fromBase64
@@ -65,6 +66,8 @@ func (r *run) toText(v any) (string, error) {
 		return strconv.Itoa(x), r.pay(0)
 	case float64:
 		return strconv.FormatFloat(x, 'f', -1, 64), r.pay(0)
+	case wide:
+		return x.text, r.pay(len(x.text))
 	}
 	return "", wants("string", v, "a text, a number or a boolean, and toJSON of all else")
 }
@@ -77,12 +80,17 @@ func (r *run) toInt(v any) (int, error) {
 	case int:
 		return x, nil
 	case float64:
-		if x >= -1<<63 && x < 1<<63 {
-			return int(x), nil
+		if n, ok := whole(x); ok {
+			return n, nil
 		}
-		return 0, fmt.Errorf("int of %g; it is out of range", x)
+		return 0, beyond("int(%s)", shown(x))
+	case wide:
+		return 0, beyond("int(%s)", shown(x))
 	case string:
 		n, err := strconv.Atoi(x)
+		if errors.Is(err, strconv.ErrRange) {
+			return 0, beyond("int of the text %.40q", x)
+		}
 		if err != nil {
 			return 0, fmt.Errorf("int of the text %.40q; an integer would be right", x)
 		}
@@ -91,23 +99,42 @@ func (r *run) toInt(v any) (int, error) {
 	return 0, wants("int", v, "a number or a text")
 }
 
+// whole is a float without its fraction, if that is an integer of 64 bits.
+func whole(f float64) (int, bool) {
+	if f >= -1<<63 && f < 1<<63 {
+		return int(f), true
+	}
+	return 0, false
+}
+
 func (r *run) toFloat(v any) (float64, error) {
 	if err := r.pay(0); err != nil {
 		return 0, err
 	}
+	text := ""
 	switch x := v.(type) {
 	case int:
 		return float64(x), nil
 	case float64:
 		return x, nil
+	case wide:
+		text = x.text
 	case string:
-		f, err := strconv.ParseFloat(x, 64)
-		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
-			return 0, fmt.Errorf("float of the text %.40q; a number would be right", x)
-		}
-		return f, nil
+		text = x
+	default:
+		return 0, wants("float", v, "a number or a text")
 	}
-	return 0, wants("float", v, "a number or a text")
+	if err := r.pay(len(text)); err != nil {
+		return 0, err
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return 0, fmt.Errorf("float of %.40q, which is beyond the largest number, 1.8e308", text)
+	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
+		return 0, fmt.Errorf("float of the text %.40q; a number would be right", text)
+	}
+	return f, nil
 }
 
 // text is a function of one text that makes another about as long.
@@ -229,18 +256,26 @@ func sortedKeys(o map[string]any) []any {
 func (r *run) abs(v any) (any, error) {
 	switch x := v.(type) {
 	case int:
-		return max(x, -x), r.pay(0)
+		if x < 0 {
+			return r.negate(x)
+		}
+		return x, r.pay(0)
 	case float64:
 		return math.Abs(x), r.pay(0)
+	case wide:
+		if x.negative() {
+			return r.negate(x)
+		}
+		return x, r.pay(0)
 	}
 	return nil, wants("abs", v, "a number")
 }
 
-// whole is a function that makes a number one without fraction.
-func (r *run) whole(function string, f func(float64) float64) func(any) (any, error) {
+// rounding is a function that makes a number one without fraction.
+func (r *run) rounding(function string, f func(float64) float64) func(any) (any, error) {
 	return func(v any) (any, error) {
 		switch x := v.(type) {
-		case int:
+		case int, wide:
 			return x, r.pay(0)
 		case float64:
 			return r.toInt(f(x))
@@ -252,29 +287,16 @@ func (r *run) whole(function string, f func(float64) float64) func(any) (any, er
 // pick is min (-1) or max (1).
 func (r *run) pick(function string, sign int) func(a, b any) (any, error) {
 	return func(a, b any) (any, error) {
-		x, err := r.number(a)
-		if err != nil {
-			return nil, wants(function, a, "two numbers")
+		for _, v := range []any{a, b} {
+			if !isNumber(v) {
+				return nil, wants(function, v, "two numbers")
+			}
 		}
-		y, err := r.number(b)
-		if err != nil {
-			return nil, wants(function, b, "two numbers")
+		if ordered(b, a) == sign {
+			return b, r.pay(0)
 		}
-		if sign > 0 == (y > x) {
-			return b, nil
-		}
-		return a, nil
+		return a, r.pay(0)
 	}
-}
-
-func (r *run) number(v any) (float64, error) {
-	switch x := v.(type) {
-	case int:
-		return float64(x), r.pay(0)
-	case float64:
-		return x, r.pay(0)
-	}
-	return 0, wants("a number", v, "a number")
 }
 
 func (r *run) toJSON(v any) (string, error) {
@@ -321,7 +343,7 @@ func (r *run) fromBase64(v any) (string, error) {
 	}
 	b, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {
-		return "", fmt.Errorf("fromBase64: %w", err)
+		return "", fmt.Errorf("fromBase64 of the text %.40q; base64 (RFC 4648, with padding) would be right", s)
 	}
 	return string(b), nil
 }

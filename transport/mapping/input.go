@@ -3,7 +3,9 @@ package mapping
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"mime"
 	"strings"
 )
@@ -68,7 +70,12 @@ func parseJSON(b []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.UseNumber()
 	var v any
-	if err := d.Decode(&v); err != nil {
+	switch err := d.Decode(&v); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("it is empty")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("it ends too early")
+	case err != nil:
 		return nil, err
 	}
 	if d.More() {
@@ -77,7 +84,7 @@ func parseJSON(b []byte) (any, error) {
 	return plain(v, 0)
 }
 
-// plain has the numbers of a parsed value as int or float64, in place.
+// plain has the numbers of a parsed value as int, float64 or wide, in place.
 func plain(v any, depth int) (any, error) {
 	if depth > maxNesting {
 		return nil, fmt.Errorf("values nest deeper than %d", maxNesting)
@@ -99,6 +106,9 @@ func plain(v any, depth int) (any, error) {
 	case json.Number:
 		if n, err := v.Int64(); err == nil {
 			return int(n), nil
+		}
+		if !strings.ContainsAny(string(v), ".eE") {
+			return wide{string(v)}, nil
 		}
 		f, err := v.Float64()
 		if err != nil {

@@ -9,7 +9,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
-	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/types"
 	"github.com/expr-lang/expr/vm"
 )
 
@@ -62,10 +64,15 @@ type Program struct {
 	program *vm.Program
 }
 
+var (
+	errUnreadable = &Error{Text: "it cannot be read as an expression"}
+	errNodes      = &Error{Text: fmt.Sprintf("it has more than %d parts; fewer would be right (the middle of a < b < c counts twice, and what decides in a ?: b)", maxNodes)}
+)
+
 // The braces after the list of a loop are the loop's own: what is written as an object there goes wrong at its first colon,
 // where one after a key is right in all other braces.
 const (
-	loopColon = `unexpected token Operator(":")` // what the library says then
+	loopColon = `unexpected ":"` // what is said then
 	loopHint  = ` (an object within a loop needs braces of its own: {{...}})`
 )
 
@@ -94,44 +101,61 @@ func Compile(text string, kind Kind) (*Program, error) {
 	case !utf8.ValidString(text):
 		return nil, &Error{Text: "it is not UTF-8; text would be right"}
 	}
-	g := &guard{}
-	program, err := compile(text, kind, expr.Patch(g))
+	names := sample(kind)
+	if err := measure(text, names); err != nil {
+		return nil, hinted(text, errorOf(err))
+	}
+	g := newGuard(functionsOf(kind))
+	program, err := compile(text, names, expr.Patch(g))
 	if g.err != nil { // what follows from it says less
 		return nil, g.place(text)
 	}
 	if err == nil { // and as it was written: with a visitor the library checks names and types once less
-		_, err = compile(text, kind)
+		_, err = compile(text, names)
 	}
 	if err != nil {
-		e := errorOf(err)
-		if e.Text == loopColon && firstKey.MatchString(before(text, e.Line, e.Column)) {
-			e.Text += loopHint
-		}
-		return nil, e
+		return nil, errorOf(err)
 	}
 	return &Program{kind, program}, nil
 }
 
-func compile(text string, kind Kind, more ...expr.Option) (p *vm.Program, err error) {
-	defer func() {
-		if r := recover(); r != nil { // of the library
-			p, err = nil, fmt.Errorf("it cannot be read: %v", r)
-		}
-	}()
-	return expr.Compile(text, append(more, expr.Env(sample(kind)), expr.Optimize(false), expr.MaxNodes(maxNodes), expr.AsAny())...)
+// hinted is an error of an expression that cannot be read, with what it may come of.
+func hinted(text string, e *Error) *Error {
+	if e.Text == loopColon && firstKey.MatchString(before(text, e.Line, e.Column)) {
+		return &Error{e.Line, e.Column, e.Text + loopHint}
+	}
+	return e
 }
 
-// errorOf is an error of the library with its place.
-func errorOf(err error) *Error {
-	var own *Error
-	if errors.As(err, &own) {
-		return own
+// measure refuses what comes to too much once it is unfolded, before anything walks all of it.
+func measure(text string, names types.Map) (err error) {
+	defer func() {
+		if recover() != nil { // of the library
+			err = errUnreadable
+		}
+	}()
+	c := conf.CreateNew()
+	for _, o := range options(names) {
+		o(c)
 	}
-	var at *file.Error
-	if errors.As(err, &at) && at.Line > 0 {
-		return &Error{Line: at.Line, Column: at.Column + 1, Text: cut(at.Message, maxText)}
+	tree, err := parser.ParseWithConfig(text, c)
+	if err == nil && parts(tree.Node, maxNodes) > maxNodes {
+		err = errNodes
 	}
-	return &Error{Text: cut(err.Error(), maxText)}
+	return err
+}
+
+func options(names types.Map, more ...expr.Option) []expr.Option {
+	return append(more, expr.Env(names), expr.Optimize(false), expr.MaxNodes(maxNodes), expr.AsAny())
+}
+
+func compile(text string, names types.Map, more ...expr.Option) (p *vm.Program, err error) {
+	defer func() {
+		if recover() != nil { // of the library
+			p, err = nil, errUnreadable
+		}
+	}()
+	return expr.Compile(text, options(names, more...)...)
 }
 
 // run evaluates the expression over a message, and has use make of its value what is wanted, within the same budget.

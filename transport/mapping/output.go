@@ -204,17 +204,6 @@ func (m *Message) setHeaders(v any) error {
 	return nil
 }
 
-// shown is a number as it is, and all else by what it is.
-func shown(v any) string {
-	switch x := v.(type) {
-	case int:
-		return strconv.Itoa(x)
-	case float64:
-		return strconv.FormatFloat(x, 'g', -1, 64)
-	}
-	return name(v)
-}
-
 // encoder writes values as JSON, names in order, up to a length.
 type encoder struct {
 	r    *run
@@ -236,6 +225,11 @@ func (e *encoder) value(v any, depth int) error {
 		e.b = strconv.AppendBool(e.b, x)
 	case int:
 		e.b = strconv.AppendInt(e.b, int64(x), 10)
+	case wide:
+		if len(e.b)+len(x.text) > e.most {
+			return e.tooLong()
+		}
+		e.b = append(e.b, x.text...)
 	case float64:
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return fmt.Errorf("%g cannot be JSON", x)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"reflect"
 	"strings"
 
 	"github.com/expr-lang/expr/types"
@@ -13,20 +15,22 @@ import (
 
 // run is one evaluation: its message and what is left of its budget.
 type run struct {
-	ctx   context.Context // of this evaluation alone
-	in    *Input
-	steps int
-	made  int // bytes of text that may still be made
-	calls int
-	late  bool
+	ctx    context.Context // of this evaluation alone
+	in     *Input
+	steps  int
+	made   int // bytes of text that may still be made
+	values int // of ranges, that have been made
+	calls  int
+	late   bool
 
 	patterns map[string]*pattern.Pattern // read so far, at most maxPatterns
 }
 
 var (
-	errSteps = fmt.Errorf("more than %d steps", maxSteps)
-	errMade  = fmt.Errorf("it makes more than %d bytes of text", maxMade)
-	errLate  = errors.New("not in time")
+	errSteps  = fmt.Errorf("more than %d steps", maxSteps)
+	errMade   = fmt.Errorf("it makes more than %d bytes of text", maxMade)
+	errValues = fmt.Errorf("it makes more than %d values of lists and objects", maxValues)
+	errLate   = errors.New("not in time")
 )
 
 // pay takes steps for a call that reads so many bytes.
@@ -67,6 +71,18 @@ func sample(kind Kind) types.Map {
 	return m
 }
 
+// functionsOf are the functions that can be called.
+func functionsOf(kind Kind) map[string]bool {
+	r := &run{ctx: context.Background(), in: &Input{}}
+	all := map[string]bool{}
+	for name, v := range r.names(kind, nil) {
+		if v != nil && reflect.TypeOf(v).Kind() == reflect.Func && !strings.HasPrefix(name, "__") {
+			all[name] = true
+		}
+	}
+	return all
+}
+
 // env is what the expression sees of the message.
 func (r *run) env(kind Kind) (map[string]any, error) {
 	v, err := r.in.parse()
@@ -79,8 +95,13 @@ func (r *run) env(kind Kind) (map[string]any, error) {
 func (r *run) names(kind Kind, body any) map[string]any {
 	env := map[string]any{
 		"body": body, "headers": r.in.headers(), "message": r.in.facts(),
-		"__turn": r.turn, "__add": r.add, "__equal": r.equal, "__differ": r.differ, "__in": r.within, "__matches": r.matches,
-		"__contains": r.about(strings.Contains), "__starts": r.about(strings.HasPrefix), "__ends": r.about(strings.HasSuffix),
+		"__turn": r.turn, "__test": r.test, "__condition": r.condition, "__list": r.list, "__index": r.index, "__label": r.label, "__slice": r.slice,
+		"__equal": r.equal, "__differ": r.differ, "__in": r.within, "__matches": r.matches,
+		"__contains": r.about("contains", strings.Contains), "__starts": r.about("startsWith", strings.HasPrefix), "__ends": r.about("endsWith", strings.HasSuffix),
+		"__add": r.add, "__subtract": calculating(opSubtract), "__multiply": calculating(opMultiply), "__divide": calculating(opDivide),
+		"__remainder": calculating(opRemainder), "__power": calculating(opPower), "__negate": r.negate, "__plus": r.plus, "__range": r.between,
+		"__less": r.comparing("<", func(c int) bool { return c < 0 }), "__more": r.comparing(">", func(c int) bool { return c > 0 }),
+		"__most": r.comparing("<=", func(c int) bool { return c <= 0 }), "__least": r.comparing(">=", func(c int) bool { return c >= 0 }),
 	}
 	r.functions(env)
 	if kind == Messages {
@@ -89,35 +110,102 @@ func (r *run) names(kind Kind, body any) map[string]any {
 	return env
 }
 
-// turn is the end of a turn of a loop.
-func (r *run) turn(v any) (any, error) { return v, r.pay(0) }
+// turnNodes is for how many parts of what a loop repeats a turn costs a step more: what has no bound of its own is paid for with the turn.
+const turnNodes = 8
 
-// add is +: of numbers their sum, of texts both in a row.
-func (r *run) add(a, b any) (any, error) {
-	switch x := a.(type) {
-	case string:
-		if y, ok := b.(string); ok {
-			if err := r.room(len(x) + len(y)); err != nil {
-				return nil, err
-			}
-			return x + y, nil
-		}
-	case int:
-		switch y := b.(type) {
-		case int:
-			return x + y, r.pay(0)
-		case float64:
-			return float64(x) + y, r.pay(0)
-		}
+// turn is the end of a turn of a loop over so many parts.
+func (r *run) turn(v any, parts int) (any, error) { return v, r.paySteps(1 + parts/turnNodes) }
+
+// test is the end of a turn of a loop that asks for a condition.
+func (r *run) test(v any, parts int) (bool, error) {
+	if err := r.paySteps(1 + parts/turnNodes); err != nil {
+		return false, err
+	}
+	return r.condition(v)
+}
+
+// condition is what decides.
+func (r *run) condition(v any) (bool, error) {
+	b, ok := v.(bool)
+	if !ok {
+		return false, fmt.Errorf("%s as a condition; a boolean would be right", name(v))
+	}
+	return b, nil
+}
+
+// list is what a loop walks.
+func (r *run) list(v any, function string) (any, error) {
+	switch v.(type) {
+	case []any, []int:
+		return v, nil
+	}
+	return nil, wants(function, v, "a list")
+}
+
+// index is what is between [ and ].
+func (r *run) index(v any) (any, error) {
+	switch x := v.(type) {
+	case string, int:
+		return v, nil
 	case float64:
-		switch y := b.(type) {
-		case int:
-			return x + float64(y), r.pay(0)
-		case float64:
-			return x + y, r.pay(0)
+		if n, ok := whole(x); ok && x == math.Trunc(x) {
+			return n, nil
 		}
 	}
-	return nil, fmt.Errorf("%s + %s; two numbers or two texts would be right", name(a), name(b))
+	return nil, fmt.Errorf("%s as an index; an integer or a name would be right", shown(v))
+}
+
+// label is the name of an object's entry that is not written as it is.
+func (r *run) label(v any) (string, error) {
+	s, ok := v.(string)
+	if !ok {
+		return "", fmt.Errorf("%s as the name in an object; a text would be right", name(v))
+	}
+	return s, nil
+}
+
+// slice is v[from:to] of a text, in bytes, or of a list; nil is the beginning and the end.
+func (r *run) slice(v, from, to any) (any, error) {
+	n := 0
+	switch x := v.(type) {
+	case string:
+		n = len(x)
+	case []any:
+		n = len(x)
+	case []int:
+		n = len(x)
+	default:
+		return nil, wants("a part", v, "a text or a list")
+	}
+	at := func(v any, otherwise int) (int, error) {
+		if v == nil {
+			return otherwise, nil
+		}
+		i, ok := v.(int)
+		if !ok {
+			return 0, fmt.Errorf("%s as an end of a part; an integer would be right", shown(v))
+		}
+		if i < 0 {
+			i += n // from the end
+		}
+		return min(max(i, 0), n), nil
+	}
+	a, err := at(from, 0)
+	if err != nil {
+		return nil, err
+	}
+	b, err := at(to, n)
+	if err != nil {
+		return nil, err
+	}
+	a = min(a, b)
+	switch x := v.(type) {
+	case string:
+		return x[a:b], nil
+	case []int:
+		return x[a:b], nil
+	}
+	return v.([]any)[a:b], nil
 }
 
 func (r *run) equal(a, b any) (bool, error) { return r.same(a, b, 0) }
@@ -147,22 +235,8 @@ func (r *run) same(a, b any, depth int) (bool, error) {
 			return false, nil
 		}
 		return x == y, r.pay(len(x))
-	case int:
-		switch y := b.(type) {
-		case int:
-			return x == y, nil
-		case float64:
-			return float64(x) == y, nil
-		}
-		return false, nil
-	case float64:
-		switch y := b.(type) {
-		case int:
-			return x == float64(y), nil
-		case float64:
-			return x == y, nil
-		}
-		return false, nil
+	case int, float64, wide:
+		return isNumber(b) && ordered(a, b) == 0, nil
 	}
 	if x, ok := listOf(a); ok {
 		y, ok := listOf(b)
@@ -264,12 +338,12 @@ func (r *run) pattern(written string) (*pattern.Pattern, error) {
 }
 
 // about is an operator on two texts.
-func (r *run) about(f func(a, b string) bool) func(a, b any) (bool, error) {
+func (r *run) about(operator string, f func(a, b string) bool) func(a, b any) (bool, error) {
 	return func(a, b any) (bool, error) {
 		x, ok := a.(string)
 		y, ok2 := b.(string)
 		if !ok || !ok2 {
-			return false, fmt.Errorf("%s and %s; two texts would be right", name(a), name(b))
+			return false, fmt.Errorf("%s %s %s; two texts would be right", name(a), operator, name(b))
 		}
 		return f(x, y), r.pay(len(x) + len(y))
 	}
@@ -314,8 +388,12 @@ func name(v any) string {
 		return "a text"
 	case int, float64:
 		return "a number"
+	case wide:
+		return "an integer beyond 64 bits"
 	case made, *made:
 		return "a message"
+	case uint8:
+		return "a byte of a text"
 	}
 	if _, ok := listOf(v); ok {
 		return "a list"
@@ -323,5 +401,8 @@ func name(v any) string {
 	if _, ok := objectOf(v); ok {
 		return "an object"
 	}
-	return fmt.Sprintf("a %T", v)
+	if reflect.TypeOf(v).Kind() == reflect.Func {
+		return "a function"
+	}
+	return "a value that is none of JSON's"
 }
