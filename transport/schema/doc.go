@@ -7,6 +7,9 @@
 //
 //	/items/2/price: got string, want number; /items/3: missing property 'price'
 //
+// What is wrong with a schema is said in the same way, with pointers into the schema; what is no JSON by line and column. An error is one
+// line, of at most maxSaid bytes, and speaks of no library (words.go).
+//
 // # Bounds
 //
 // Whoever may set a queue's options must not be able to stop its door, so what a schema may cost is bounded by the body, and not by what

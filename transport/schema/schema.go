@@ -9,7 +9,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
 // MaxBytes is how long a queue's schema may be.
@@ -61,17 +60,17 @@ func Compile(text string) (*Schema, error) {
 func compile(text string) (c *compiled, err error) {
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("the schema is no JSON: %w", err)
+		return nil, fmt.Errorf("the schema is no JSON: %s", notJSON([]byte(text), err))
 	}
 	if err := bounded(doc); err != nil {
-		return nil, fmt.Errorf("the schema cannot be used: %w", err)
+		return nil, unusable(doc, err)
 	}
 	c = new(compiled)
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(noLoader{})
 	compiler.UseRegexpEngine(c.meter.pattern)
 	if err := compiler.AddResource(location, doc); err != nil {
-		return nil, fmt.Errorf("the schema cannot be used: %w", err)
+		return nil, unusable(doc, err)
 	}
 	c.meter.begin(len(text)) // it is itself judged by the schema of schemas, with its patterns
 	defer func() {
@@ -83,7 +82,7 @@ func compile(text string) (c *compiled, err error) {
 		}
 	}()
 	if c.root, err = compiler.Compile(location); err != nil {
-		return nil, fmt.Errorf("the schema cannot be used: %w", err)
+		return nil, unusable(doc, err)
 	}
 	c.meter.install(c.root)
 	return c, nil
@@ -132,7 +131,7 @@ func (s *Schema) Check(body []byte) error {
 	defer func() { <-turns }()
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%w: %s", ErrNotJSON, cut(err.Error(), maxSaid))
+		return fmt.Errorf("%w: %s", ErrNotJSON, notJSON(body, err))
 	}
 	if err := bounded(v); err != nil {
 		return err
@@ -158,36 +157,11 @@ func (c *compiled) check(v any, n int) (err error) {
 	}
 	var failed *jsonschema.ValidationError
 	if !errors.As(err, &failed) {
-		return errors.New(cut(err.Error(), maxSaid))
+		return errors.New("it does not fit")
 	}
 	var said []string
-	say(failed, &said)
+	say(failed, "", &said)
 	return errors.New(cut(strings.Join(said, "; "), maxSaid))
-}
-
-// say collects the first causes of a failure: what is not explained by others.
-func say(e *jsonschema.ValidationError, said *[]string) {
-	for _, cause := range e.Causes {
-		say(cause, said)
-	}
-	if len(e.Causes) > 0 || len(*said) == maxCauses {
-		return
-	}
-	u := e.BasicOutput()
-	at, why := u.InstanceLocation, "it does not fit"
-	if at == "" {
-		at = "/"
-	}
-	if u.Error != nil {
-		why = u.Error.String()
-	}
-	if f, ok := e.ErrorKind.(*kind.Format); ok {
-		var own *unequal
-		if errors.As(f.Err, &own) {
-			why = own.Error()
-		}
-	}
-	*said = append(*said, cut(at, 200)+": "+why)
 }
 
 // cut shortens text to at most n bytes, on a rune.

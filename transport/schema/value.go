@@ -51,7 +51,10 @@ type misplaced struct {
 	what string
 }
 
-func (e *misplaced) Error() string {
+func (e *misplaced) Error() string { return line(e.place(), 200) + ": " + e.what }
+
+// place is the way as a JSON pointer.
+func (e *misplaced) place() string {
 	var b strings.Builder
 	for i := len(e.way) - 1; i >= 0 && b.Len() < 200; i-- {
 		b.WriteByte('/')
@@ -60,7 +63,7 @@ func (e *misplaced) Error() string {
 	if b.Len() == 0 {
 		b.WriteByte('/')
 	}
-	return cut(b.String(), 200) + ": " + e.what
+	return cut(b.String(), 200)
 }
 
 func (e *misplaced) in(name string) *misplaced {
