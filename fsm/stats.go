@@ -264,6 +264,7 @@ type Memory struct {
 	KVKeys, KVDeletions, Hooks, Batches                                                      int64
 	IdempotencyKeys, IdempotencyBytes                                                        int64 // accounted bytes
 	Schedules, ScheduleBytes                                                                 int64 // accounted bytes
+	MappingBytes                                                                             int64 // of the texts of schemas and mappings
 	// Garbage is purged records that are not given back yet.
 	Garbage                                        int64
 	ArenaLive, ArenaHeld, TableBytes, SessionBytes int64 // bytes
@@ -305,7 +306,7 @@ func (s *State) MemoryOfTables() Memory {
 		Sessions: int64(s.sessions.Len()), RequestOutcomes: int64(s.memos.Len()), Queues: int64(len(s.names)), Lanes: int64(s.laneIx.Len()),
 		Keys: int64(s.keys.Len()), Flows: int64(s.flows.Len()),
 		ArenaLive: s.arena.Live(), ArenaHeld: s.arena.Held(), SessionBytes: s.sessionBytes(),
-		Schedules: int64(len(s.scheduleNames)), ScheduleBytes: s.scheduleBytes,
+		Schedules: int64(len(s.scheduleNames)), ScheduleBytes: s.scheduleBytes, MappingBytes: s.mappingBytes,
 	}
 	m.KVKeys, m.KVDeletions, m.Hooks = s.kv.counts.live, s.kv.counts.tombs, int64(s.hooks.recs.Len())
 	m.Batches = int64(s.batches.recs.Len())

@@ -37,7 +37,7 @@ func (c *conn) ack(raw wire.Raw) bool {
 	for i := range req.Then {
 		typed, f := c.srv.schemas.of(req.Then[i].Queue)
 		if typed != nil {
-			f = misfit(typed, req.Then[i].Queue, fmt.Sprintf("then[%d].message.body", i), req.Then[i].Message.Body)
+			f = misfit(c.judging, typed, req.Then[i].Queue, fmt.Sprintf("then[%d].message.body", i), req.Then[i].Message.Body)
 		}
 		if f = c.unlessAnswered(f); f != nil {
 			return c.fault(raw.Tag, f)

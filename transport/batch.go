@@ -17,7 +17,7 @@ func (c *conn) batchCreate(raw wire.Raw) bool {
 	if f != nil {
 		return c.fault(raw.Tag, f)
 	}
-	if f := c.unlessAnswered(c.srv.schemas.judge(req.Queue, "callback.body", req.Callback.Body)); f != nil {
+	if f := c.unlessAnswered(c.srv.schemas.judge(c.judging, req.Queue, "callback.body", req.Callback.Body)); f != nil {
 		return c.fault(raw.Tag, f)
 	}
 	op := &fsm.BatchCreate{Request: request, Queue: wire.View(req.Queue), AutoCreate: !c.srv.cfg.NoAutoCreate}

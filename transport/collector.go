@@ -63,7 +63,7 @@ func (c *stateCollector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	for part, n := range map[string]int64{"live": mem.ArenaLive, "held": mem.ArenaHeld, "tables": mem.TableBytes, "sessions": mem.SessionBytes, "schedules": mem.ScheduleBytes,
-		"idempotency": mem.IdempotencyBytes} {
+		"idempotency": mem.IdempotencyBytes, "mappings": mem.MappingBytes} {
 		gauge(c.memory, n, part)
 	}
 	for table, n := range map[string]int64{

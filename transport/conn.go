@@ -26,9 +26,13 @@ type conn struct {
 	ws     *websocket.Conn
 	ctx    context.Context // of its slow requests; ended when the reader ends
 	cancel context.CancelFunc
-	slow   sync.WaitGroup
-	seats  atomic.Int32  // taken by slow requests
-	wrote  chan struct{} // closed when the writer has ended
+	// judging ends when nobody waits any more for what is judged by a schema: as soon as the connection is closing, which the reader, who
+	// judges, learns last.
+	judging    context.Context
+	endJudging context.CancelFunc
+	slow       sync.WaitGroup
+	seats      atomic.Int32  // taken by slow requests
+	wrote      chan struct{} // closed when the writer has ended
 
 	attached atomic.Pointer[attached]
 	opening  atomic.Bool
@@ -58,6 +62,7 @@ func newConn(s *Server, r *http.Request) *conn {
 		wrote: make(chan struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
+	c.judging, c.endJudging = context.WithCancel(c.ctx)
 	c.init(s)
 	return c
 }

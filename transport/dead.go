@@ -189,7 +189,7 @@ func (c *conn) deadEdit(raw wire.Raw) bool {
 		op.Fields |= editFields[name]
 	}
 	if op.Fields&fsm.EditBody != 0 {
-		if f := c.unlessAnswered(c.srv.schemas.judge(c.srv.schemas.home(req.Queue, req.ID), "set.body", req.Set.Body)); f != nil {
+		if f := c.unlessAnswered(c.srv.schemas.judge(c.judging, c.srv.schemas.home(req.Queue, req.ID), "set.body", req.Set.Body)); f != nil {
 			return c.fault(raw.Tag, f)
 		}
 	}

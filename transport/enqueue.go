@@ -54,7 +54,7 @@ func (c *conn) enqueue(raw wire.Raw) bool {
 		m := &req.Messages[i]
 		f := m.Validate(c.srv.cfg.MaxMessageBytes)
 		if f == nil && typed != nil {
-			f = misfit(typed, req.Queue, "body", m.Body)
+			f = misfit(c.judging, typed, req.Queue, "body", m.Body)
 		}
 		if f != nil {
 			if refused == nil {

@@ -162,6 +162,7 @@ func (c *conn) closeWith(code int, text string) {
 		return
 	}
 	c.closing, c.closeCode, c.closeText = true, code, wire.CutText(text, maxCloseText)
+	c.endJudging()
 }
 
 // gone ends the writer: the reader has ended. A close that was asked for before still goes out.

@@ -49,7 +49,7 @@ func (c *conn) scheduleWrite(raw wire.Raw) bool {
 		return c.fault(raw.Tag, f)
 	}
 	s := &req.Schedule
-	if f := c.unlessAnswered(c.srv.schemas.judge(s.Queue, "message.body", s.Message.Body)); f != nil {
+	if f := c.unlessAnswered(c.srv.schemas.judge(c.judging, s.Queue, "message.body", s.Message.Body)); f != nil {
 		return c.fault(raw.Tag, f)
 	}
 	d := fsm.Schedule{

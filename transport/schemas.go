@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -26,14 +27,15 @@ type schemaTexts struct {
 	byQueue map[string]string
 }
 
-// schemasReady is how many compiled schemas are kept, and schemasHold how many queues are looked at in one hold of the state.
+// schemasReady is how many compiled schemas are kept, schemasBytes how much, and schemasHold how many queues are looked at in one hold of the state.
 const (
 	schemasReady = 256
+	schemasBytes = 64 << 20 // that they take together, about
 	schemasHold  = 500
 )
 
 func newSchemas(g Group) *schemas {
-	s := &schemas{group: g, ready: schema.NewCache(schemasReady)}
+	s := &schemas{group: g, ready: schema.NewCache(schemasReady, schemasBytes)}
 	s.texts.Store(&schemaTexts{})
 	return s
 }
@@ -86,18 +88,21 @@ func (s *schemas) read() (*schemaTexts, *wire.Fault) {
 	return t, nil
 }
 
-// judge checks a body that is to come into a queue; field is where the request has it.
-func (s *schemas) judge(queue, field string, body []byte) *wire.Fault {
+// judge checks a body that is to come into a queue, as long as ctx goes on; field is where the request has it.
+func (s *schemas) judge(ctx context.Context, queue, field string, body []byte) *wire.Fault {
 	typed, f := s.of(queue)
 	if typed == nil || f != nil {
 		return f
 	}
-	return misfit(typed, queue, field, body)
+	return misfit(ctx, typed, queue, field, body)
 }
 
 // misfit says what of a body does not fit a queue's schema.
-func misfit(typed *schema.Schema, queue, field string, body []byte) *wire.Fault {
-	if err := typed.Check(body); err != nil {
+func misfit(ctx context.Context, typed *schema.Schema, queue, field string, body []byte) *wire.Fault {
+	switch err := typed.Check(ctx, body); {
+	case errors.Is(err, schema.ErrStopped):
+		return wire.NewFault(wire.CodeOverloaded, "this node had no time to look at the body: try again")
+	case err != nil:
 		return wire.Invalid(field, "it does not fit the schema of queue %q: %v", queue, err)
 	}
 	return nil

@@ -46,7 +46,7 @@ func (c *conn) taskReschedule(raw wire.Raw) bool {
 		if home == "" {
 			home = c.srv.schemas.home("", req.Task.TaskID)
 		}
-		if f := c.unlessAnswered(c.srv.schemas.judge(home, "replace.body", r.Body)); f != nil {
+		if f := c.unlessAnswered(c.srv.schemas.judge(c.judging, home, "replace.body", r.Body)); f != nil {
 			return c.fault(raw.Tag, f)
 		}
 		op.HasBody, op.Body, op.ContentType = true, r.Body, wire.View(r.ContentType)

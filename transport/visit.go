@@ -34,6 +34,7 @@ func (v visitors) Do(ctx, gone context.Context, reqs ...httpapi.Request) []httpa
 		defer c.sayRepeats(key, len(reqs))
 	}
 	defer c.leaveVisit()
+	defer context.AfterFunc(gone, c.endJudging)()
 	if f := v.seat(gone, c, reqs); f != nil {
 		for i := range answers {
 			answers[i].Fault = f

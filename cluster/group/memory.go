@@ -7,7 +7,7 @@ import (
 )
 
 // The leader's door judges how much the state holds, by the bytes that the state accounts for: bodies, results, dead letters,
-// the KV and all tables. From memoryFull percent of Limits.MemoryBytes on, enqueues are refused before they are proposed;
+// the KV, schedules, the texts of schemas and mappings, and all tables. From memoryFull percent of Limits.MemoryBytes on, enqueues are refused before they are proposed;
 // acks, nacks, deletions and all else go on, so that what is there can be worked off. It is no part of the log: the state
 // applies what was proposed, on every node.
 const (
@@ -24,7 +24,7 @@ var errMemory = &Error{Code: CodeOverloaded, Message: "the messages and tables o
 
 // accounted is how many bytes a state holds.
 func accounted(m fsm.Memory) int64 {
-	return m.ArenaLive + m.TableBytes + m.SessionBytes
+	return m.ArenaLive + m.TableBytes + m.SessionBytes + m.ScheduleBytes + m.MappingBytes
 }
 
 // weigh looks at the state's memory, so often as memoryWeighs says. The state lock is held.

@@ -54,3 +54,25 @@ func TestMemoryLimit(t *testing.T) {
 		c.until(10*time.Second, "room again", func() bool { return l.send(enqueue("q", body)).wait(t).err == nil })
 	})
 }
+
+// Schemas, mappings and schedules are the state's too: their texts stand in no table and no arena.
+func TestTextsAreAccounted(t *testing.T) {
+	const bytes = 60 << 10
+	bare := fsm.Memory{ArenaLive: 1, TableBytes: 2, SessionBytes: 4}
+	if more := accounted(fsm.Memory{ArenaLive: 1, TableBytes: 2, SessionBytes: 4, MappingBytes: bytes, ScheduleBytes: 8}) - accounted(bare); more != bytes+8 {
+		t.Errorf("%d bytes more, want %d", more, bytes+8)
+	}
+	st := fsm.New(0)
+	defer st.Close()
+	var fx fsm.Effects
+	apply := func(index uint64, op fsm.Op) {
+		t.Helper()
+		check(t, st.Apply(index, fsm.AppendOp(fsm.AppendEntryHeader(nil, 1000, 0), op), &fx))
+	}
+	apply(1, &fsm.Bootstrap{Cluster: testCluster16, Epoch: 1})
+	before := accounted(st.Memory())
+	apply(2, &fsm.CreateQueue{Name: []byte("q"), Options: fsm.QueueOptions{Schema: strings.Repeat(" ", bytes)}})
+	if more := accounted(st.Memory()) - before; more < bytes {
+		t.Errorf("a schema of %d bytes is accounted as %d", bytes, more)
+	}
+}

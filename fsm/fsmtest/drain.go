@@ -70,8 +70,8 @@ func (p *Pair) drain() error {
 		}
 	}
 	mem := p.State.Memory()
-	mem.Queues, mem.ArenaLive = mem.Queues-int64(len(m.queues)), 0 // queues are there yet
-	mem.ArenaHeld, mem.TableBytes = 0, 0                           // pages and chunks may be kept for what comes
+	mem.Queues, mem.ArenaLive, mem.MappingBytes = mem.Queues-int64(len(m.queues)), 0, 0 // queues are there yet
+	mem.ArenaHeld, mem.TableBytes = 0, 0                                                // pages and chunks may be kept for what comes
 	if mem != (fsm.Memory{}) {
 		return fmt.Errorf("drained, but not empty: %+v", mem)
 	}

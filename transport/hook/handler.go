@@ -322,7 +322,7 @@ func (v *visit) parse(ctx context.Context) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	if err := v.h.fits(v.body); err != nil {
+	if err := v.h.fits(ctx, v.body); err != nil {
 		return "", err
 	}
 	return v.h.idempotencyKey(v.r.Header, v.body)

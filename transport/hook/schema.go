@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -8,11 +9,11 @@ import (
 )
 
 // fits checks a body against the hook's schema.
-func (h *hook) fits(body []byte) error {
+func (h *hook) fits(ctx context.Context, body []byte) error {
 	if h.schema == nil {
 		return nil
 	}
-	switch err := h.schema.Check(body); {
+	switch err := h.schema.Check(ctx, body); {
 	case errors.Is(err, schema.ErrNotJSON):
 		return errors.New("the body is no JSON, which the hook's schema asks for")
 	case err != nil:

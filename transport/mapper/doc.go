@@ -32,7 +32,8 @@
 //
 // # Bounds
 //
-// the first 500 queues by name (each beyond is not mapped, and says so); Concurrency messages a queue at once; what a message comes to, by package mapping;
+// the first 500 queues by name, as far as package mapping has room for their expressions (each beyond is not mapped, and says so); Concurrency
+// messages a queue at once; what a message comes to, by package mapping;
 // queues that lie behind one another, by the state, which allows no ring.
 //
 // # Stopping

@@ -220,6 +220,9 @@ func (m *Mapper) begin(ctx context.Context, t *Target) (why string) {
 	if err != nil { // another build has taken it
 		return "not mapped: this build cannot use the expression: " + err.Error()
 	}
+	if err := p.Keep(); err != nil {
+		return "not mapped: " + err.Error()
+	}
 	q := &runner{m: m, target: *t, program: p, done: make(chan struct{}), log: m.log.With("queue", t.Queue)}
 	qctx, cancel := context.WithCancel(ctx)
 	q.cancel = cancel

@@ -384,3 +384,20 @@ func TestOneLine(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// What a runner keeps ready is counted in while it runs, and out when it has ended.
+func TestProgramsAreCounted(t *testing.T) {
+	before, bytes := mapping.Held()
+	t.Run("while it maps", func(t *testing.T) {
+		b := newFake(target(`body`, 7))
+		b.queued["from"] = []string{`1`}
+		run(t, b, nil)
+		b.wait(t, "1 acked")
+		if n, held := mapping.Held(); n != before+1 || held <= bytes {
+			t.Errorf("%d programs of %d bytes are kept, want one more than %d of %d", n, held, before, bytes)
+		}
+	})
+	if n, held := mapping.Held(); n != before || held != bytes {
+		t.Errorf("%d programs of %d bytes are kept afterwards, want %d of %d", n, held, before, bytes)
+	}
+}

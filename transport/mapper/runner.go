@@ -30,6 +30,7 @@ type runner struct {
 // run consumes, and rests where there is nothing to be had, until ctx ends.
 func (q *runner) run(ctx context.Context) {
 	defer close(q.done)
+	defer q.program.Drop()
 	for ctx.Err() == nil {
 		rctx, end := context.WithCancel(ctx)
 		q.mu.Lock()

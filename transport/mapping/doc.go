@@ -49,6 +49,7 @@
 //	output         as the caller says, and MaxMessages
 //	nesting        maxNesting, of values in and out
 //	at once        maxTurns in this process, since a parsed body takes up to thirty times its bytes
+//	kept           maxHeld bytes of programs in this process, by what they are estimated to take: what maps a queue counts its own (Keep, Drop)
 //	time           maxTime; beyond it is ErrLate, which is nobody's fault but the machine's, and is to be tried again
 //
 // # Errors

@@ -62,6 +62,7 @@ var ErrLate = errors.New("mapping: not evaluated in time")
 type Program struct {
 	kind    Kind
 	program *vm.Program
+	bytes   int // about how much it takes
 }
 
 var (
@@ -116,7 +117,7 @@ func Compile(text string, kind Kind) (*Program, error) {
 	if err != nil {
 		return nil, errorOf(err)
 	}
-	return &Program{kind, program}, nil
+	return &Program{kind, program, programBytes + 2*len(text) + partBytes*parts(program.Node(), maxBytes/partBytes)}, nil
 }
 
 // hinted is an error of an expression that cannot be read, with what it may come of.

@@ -119,7 +119,7 @@ func TestAsTheLibrary(t *testing.T) {
 				}
 				return string(b)
 			}
-			if got, want := evaluate(p), evaluate(&Program{Body, bare}); got != want || got == "" {
+			if got, want := evaluate(p), evaluate(&Program{kind: Body, program: bare}); got != want || got == "" {
 				t.Errorf("%s, want %s as the library has it", got, want)
 			}
 		})

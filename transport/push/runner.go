@@ -48,6 +48,9 @@ func (p *Pusher) newRunner(t Target, keys [][]byte) (*runner, error) {
 		if q.program, err = mapping.Compile(t.Map, mapping.Body); err != nil {
 			return nil, fmt.Errorf("map: %w", err)
 		}
+		if err := q.program.Keep(); err != nil {
+			return nil, fmt.Errorf("map: %w", err)
+		}
 	}
 	if len(q.permanent) == 0 {
 		q.permanent = defaultPermanent
@@ -58,6 +61,9 @@ func (p *Pusher) newRunner(t Target, keys [][]byte) (*runner, error) {
 // run consumes, rests, knocks and tries until ctx ends.
 func (q *runner) run(ctx context.Context) {
 	defer close(q.done)
+	if q.program != nil {
+		defer q.program.Drop()
+	}
 	hard, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
 	q.hard = hard

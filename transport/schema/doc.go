@@ -24,7 +24,11 @@
 //   - values nest at most maxNesting deep, and a number has at most maxNumber characters and maxExponent as its exponent: exact arithmetic on
 //     1e999999 takes seconds;
 //   - maxTurns bodies are judged at once in the process, and one of more than largeBody, since a parsed one takes up to thirty times its bytes;
-//   - a Cache keeps at most as many schemas ready as it was made for.
+//   - a schema has at most maxParts parts: a compiled one takes a kilobyte for each. It is compiled once for each body that is judged at the same
+//     time, up to copies, and as often as copiesBytes are enough for;
+//   - a Cache keeps at most as many schemas ready as it was made for, of as many bytes as it was made for, by what they are estimated to take.
+//
+// A judgement ends within stepsLook steps when nobody waits for it any more, and at once where it has not begun.
 //
 // # Decisions
 //

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/big"
@@ -42,29 +43,46 @@ const ratSteps = 16
 // spent is what a meter panics with when a body has no steps left. It is caught where the steps were given.
 type spent struct{}
 
+// stopped is what it panics with when whoever waits has gone.
+type stopped struct{}
+
+// stepsLook is after how many steps it is looked at whether somebody waits still: a millisecond or two.
+const stepsLook = 4096
+
 // meter counts what one look of a schema at a body costs.
 type meter struct {
 	left, most int
-	patterns   int  // instructions and classes of all patterns
-	worked     int  // what matches have come to, instructions times bytes, for tests
-	installed  bool // the schema is compiled: patterns that come now are of bodies
-	marks      bool // some part has unevaluated…: each look at a list or an object notes all that is in it
+	ctx        context.Context // of the judgement under way
+	look       int             // at ctx, when so many are left
+	patterns   int             // instructions and classes of all patterns
+	worked     int             // what matches have come to, instructions times bytes, for tests
+	installed  bool            // the schema is compiled: patterns that come now are of bodies
+	marks      bool            // some part has unevaluated…: each look at a list or an object notes all that is in it
 }
 
-func (m *meter) begin(bytes int) {
+func (m *meter) begin(ctx context.Context, bytes int) {
 	m.most = min(stepsBase+stepsByte*bytes, stepsMost)
-	m.left = m.most
+	m.left, m.look, m.ctx = m.most, m.most, ctx
 }
+
+// end lets go of what has been judged.
+func (m *meter) end() { m.ctx = nil }
 
 func (m *meter) pay(steps int) {
 	if m.left -= steps; m.left < 0 {
 		panic(spent{})
+	}
+	if m.left <= m.look {
+		if m.look = m.left - stepsLook; m.ctx.Err() != nil {
+			panic(stopped{})
+		}
 	}
 }
 
 // compiled is a compiled schema and what counts its steps; one goroutine uses it at a time.
 type compiled struct {
 	root  *jsonschema.Schema
+	size  int // estimated, in bytes
 	meter meter
 }
 

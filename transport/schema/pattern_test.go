@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -39,7 +40,7 @@ func TestMatchesAreCharged(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = s.check(string(body[1:len(body)-1]), len(body))
+				err = s.check(t.Context(), string(body[1:len(body)-1]), len(body))
 				if (err != nil && strings.Contains(err.Error(), "too much work")) != much {
 					t.Errorf("%d matches: %v, want too much work: %t", n, err, much)
 				}
@@ -59,7 +60,7 @@ func TestPatternsThatFailAtOnceAreCheap(t *testing.T) {
 		ways = append(ways, fmt.Sprintf(`{"pattern":"^b%d[0-9a-z]{20}$"}`, i))
 	}
 	s := mustCompile(t, `{"anyOf":[`+strings.Join(ways, ",")+`,{"type":"string"}]}`)
-	if err := s.Check([]byte(`"` + strings.Repeat("a", 200_000) + `"`)); err != nil {
+	if err := s.Check(context.Background(), []byte(`"`+strings.Repeat("a", 200_000)+`"`)); err != nil {
 		t.Error(err)
 	}
 }
@@ -69,7 +70,7 @@ func TestPatternsOfBodies(t *testing.T) {
 	t.Parallel()
 	s := mustCompile(t, `{"$schema":"http://json-schema.org/draft-07/schema#","items":{"format":"regex"}}`)
 	for i := range 3 * maxPatterns / 500 {
-		if err := s.Check([]byte(`["(a{490}|b)"]`)); err != nil {
+		if err := s.Check(context.Background(), []byte(`["(a{490}|b)"]`)); err != nil {
 			t.Fatalf("body %d: %v", i, err)
 		}
 	}
@@ -79,7 +80,7 @@ func TestPatternsOfBodies(t *testing.T) {
 		{"many", "[" + strings.TrimSuffix(strings.Repeat(`"a{900}",`, 1000), ",") + "]", "too much work"},
 		{"as long as it may be", `["` + strings.Repeat("a|", 100) + `"]`, ""},
 	} {
-		if err := s.Check([]byte(c.body)); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+		if err := s.Check(context.Background(), []byte(c.body)); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
@@ -93,7 +94,7 @@ func BenchmarkMatchAtWorst(b *testing.B) {
 	}
 	text := strings.Repeat("a", 31_000) + "b"
 	for b.Loop() {
-		if err := s.check(text, len(text)+2); err == nil || !strings.Contains(err.Error(), "too much work") {
+		if err := s.check(context.Background(), text, len(text)+2); err == nil || !strings.Contains(err.Error(), "too much work") {
 			b.Fatal(err)
 		}
 	}

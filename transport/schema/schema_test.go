@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -54,7 +55,7 @@ func TestCheck(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := mustCompile(t, c.schema).Check([]byte(c.body))
+			err := mustCompile(t, c.schema).Check(context.Background(), []byte(c.body))
 			if (err == nil) != (c.want == nil) {
 				t.Fatalf("%v, want %q", err, c.want)
 			}
@@ -155,7 +156,7 @@ func TestConstants(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = s.Check([]byte(c.body)); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+		if err = s.Check(context.Background(), []byte(c.body)); (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s, %s: %v, want %q", c.schema, c.body, err, c.says)
 		}
 	}
@@ -188,14 +189,14 @@ func TestWorkIsBounded(t *testing.T) {
 			}
 			began := time.Now()
 			for range 2 * copies {
-				if err := s.Check([]byte(c.body)); err == nil || !strings.Contains(err.Error(), "too much work") {
+				if err := s.Check(context.Background(), []byte(c.body)); err == nil || !strings.Contains(err.Error(), "too much work") {
 					t.Fatalf("%v, want too much work", err)
 				}
 			}
 			if took := time.Since(began); took > 30*time.Second {
 				t.Errorf("that took %s", took)
 			}
-			if err := s.Check([]byte(`{}`)); err != nil && strings.Contains(err.Error(), "too much work") && !strings.Contains(c.schema, "a40") {
+			if err := s.Check(context.Background(), []byte(`{}`)); err != nil && strings.Contains(err.Error(), "too much work") && !strings.Contains(c.schema, "a40") {
 				t.Errorf("afterwards: %v", err)
 			}
 		})
@@ -207,7 +208,7 @@ func TestLargeBody(t *testing.T) {
 	t.Parallel()
 	s := mustCompile(t, `{"type":"array","items":{"anyOf":[{"type":"integer"},{"type":"object","properties":{"a":{"type":"string"}}}]}}`)
 	body := "[" + strings.TrimSuffix(strings.Repeat(`1,{"a":"b"},`, 50_000), ",") + "]"
-	if err := s.Check([]byte(body)); err != nil {
+	if err := s.Check(context.Background(), []byte(body)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -224,35 +225,13 @@ func TestTogether(t *testing.T) {
 				if (i+n)%2 == 0 {
 					body, fits = `{"id":"o-1"}`, false
 				}
-				if err := s.Check([]byte(body)); (err == nil) != fits {
+				if err := s.Check(context.Background(), []byte(body)); (err == nil) != fits {
 					t.Errorf("%s: %v", body, err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-}
-
-// A cache keeps what was asked for last, errors too, and no more than it may.
-func TestCache(t *testing.T) {
-	t.Parallel()
-	c := NewCache(2)
-	a, err := c.Get("true")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.Get("{"); err == nil {
-		t.Fatal("what is no schema is one")
-	}
-	if again, _ := c.Get("true"); again != a {
-		t.Error("compiled again")
-	}
-	if _, err := c.Get("false"); err != nil { // pushes out "{"
-		t.Fatal(err)
-	}
-	if again, _ := c.Get("true"); again != a || len(c.all) != 2 {
-		t.Errorf("the one used last is gone, or %d are kept", len(c.all))
-	}
 }
 
 // FuzzSchema compiles what may be a schema and judges what may be a body: an answer, in time, without a panic.
@@ -270,8 +249,8 @@ func FuzzSchema(f *testing.F) {
 		if err != nil {
 			return
 		}
-		first := s.Check([]byte(body))
-		if again := s.Check([]byte(body)); (first == nil) != (again == nil) {
+		first := s.Check(context.Background(), []byte(body))
+		if again := s.Check(context.Background(), []byte(body)); (first == nil) != (again == nil) {
 			t.Fatalf("%v, and then %v", first, again)
 		}
 	})

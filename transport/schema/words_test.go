@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -64,7 +65,7 @@ func TestWords(t *testing.T) {
 			t.Parallel()
 			s, err := Compile(c.schema)
 			if err == nil && c.body != "" || c.schema == "true" {
-				err = s.Check([]byte(c.body))
+				err = s.Check(context.Background(), []byte(c.body))
 			}
 			if err == nil {
 				if c.want != "" {
