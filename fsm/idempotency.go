@@ -151,6 +151,13 @@ func lasts(out []Outcome, waits bool) bool {
 
 // addIdem enters a key without answers, which the caller adds at once.
 func (s *State) addIdem(r idemKey) int32 {
+	sl := s.listIdem(r)
+	s.idems.index.Insert(table.Hash16(&r.key), sl)
+	return sl
+}
+
+// listIdem is addIdem without the index.
+func (s *State) listIdem(r idemKey) int32 {
 	t := &s.idems
 	sl := t.keys.Alloc()
 	r.oldest, r.newest, r.hint, r.newer = none, none, none, none
@@ -161,7 +168,6 @@ func (s *State) addIdem(r idemKey) int32 {
 		t.all.head = sl
 	}
 	t.all.tail = sl
-	t.index.Insert(table.Hash16(&r.key), sl)
 	return sl
 }
 

@@ -1,6 +1,9 @@
 package fsm
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/quorate/quorate/fsm/mutant"
 	"github.com/quorate/quorate/fsm/table"
 )
@@ -39,22 +42,22 @@ func (v *View) writeIdems(f *frameWriter) {
 	}
 }
 
+// idems reads the keys. What is twice is found by sorting, once a key's answers are there and once all keys are, and not by looking it up as it
+// comes: a snapshot by somebody's hand would make each look-up as long as all before it.
 func (rs *restorer) idems() {
 	s, f := rs.s, rs.f
 	t := &s.idems
 	var last int64
+	var firsts []uint32
 	for f.more() {
 		r := idemKey{key: f.hash(), print: f.hash(), end: rs.instant()}
 		n := f.uvarint()
 		if f.err() != nil {
 			return
 		}
-		_, twice := s.findIdem(&r.key)
 		switch {
 		case r.end < last || r.end > s.now+IdempotencyMillis:
 			f.fail("idempotency key %x ends at %d after %d, T is %d", r.key, r.end, last, s.now)
-		case twice && r.end > s.now:
-			f.fail("idempotency key %x is there twice", r.key)
 		case n == 0:
 			f.fail("idempotency key %x has no answer", r.key)
 		}
@@ -62,48 +65,119 @@ func (rs *restorer) idems() {
 			return
 		}
 		last = r.end
-		sl := s.addIdem(r)
+		sl := s.listIdem(r)
+		firsts = firsts[:0]
 		for ; n > 0; n-- {
-			a := idemAnswer{next: none}
-			part := f.uvarint()
-			a.code, a.field, a.flags = Code(f.u8()), Field(f.u8()), f.u8()
-			a.id, a.task, a.amount = f.id(), f.id(), f.varint()
-			count, leases := f.uvarint(), f.uvarint()
-			note := f.bytes(MaxIdempotencyNote)
-			if f.err() != nil {
+			if firsts = rs.idemAnswer(sl, firsts); f.err() != nil {
 				return
 			}
-			a.part, a.count, a.leases = uint32(part), int32(count), int32(leases)
-			if part > 1<<32-1 || count > idemRun || leases > MaxLeaseCount {
-				f.fail("idempotency key %x has an answer out of range", r.key)
+			if b := t.accounted(); b > s.lim.idemBytes {
+				f.fail("%d bytes of idempotency keys and more, want at most %d", b, s.lim.idemBytes)
 				return
-			}
-			newest := t.keys.Get(sl).newest
-			first := newest == none || t.answers.Get(newest).part != a.part
-			switch why := a.wrong(); {
-			case why != "":
-				f.fail("idempotency key %x, part %d: an answer %s", r.key, part, why)
-			case first && s.idemPart(sl, a.part) != none:
-				f.fail("idempotency key %x: part %d is in two places", r.key, part)
-			case !first && len(note) > 0:
-				f.fail("idempotency key %x, part %d: a note that is not the first answer's", r.key, part)
-			}
-			if f.err() != nil {
-				return
-			}
-			at := s.addAnswer(sl, a)
-			if len(note) > 0 {
-				t.answers.Mut(at).note = s.arena.PutBytes(owner(ownIdemNote, at), note)
-				t.notes += int64(len(note))
 			}
 		}
+		slices.Sort(firsts)
+		for i := 1; i < len(firsts); i++ {
+			if firsts[i] == firsts[i-1] {
+				f.fail("idempotency key %x: part %d is in two places", r.key, firsts[i])
+				return
+			}
+		}
+		if n := int64(t.keys.Len()); n > s.lim.idemKeys {
+			f.fail("%d idempotency keys and more, want at most %d", n, s.lim.idemKeys)
+			return
+		}
 	}
-	switch n, b := int64(t.keys.Len()), t.accounted(); {
+	switch {
 	case f.err() != nil:
-	case n == 0:
+	case t.keys.Len() == 0:
 		f.fail("a section of idempotency keys without one")
-	case n > s.lim.idemKeys || b > s.lim.idemBytes:
-		f.fail("%d idempotency keys with %d bytes, want at most %d and %d", n, b, s.lim.idemKeys, s.lim.idemBytes)
+	default:
+		rs.indexIdems()
+	}
+}
+
+// idemAnswer reads the next answer of a key. firsts are the parts that its answers so far begin with.
+func (rs *restorer) idemAnswer(sl int32, firsts []uint32) []uint32 {
+	s, f := rs.s, rs.f
+	t := &s.idems
+	a := idemAnswer{next: none}
+	part := f.uvarint()
+	a.code, a.field, a.flags = Code(f.u8()), Field(f.u8()), f.u8()
+	a.id, a.task, a.amount = f.id(), f.id(), f.varint()
+	count, leases := f.uvarint(), f.uvarint()
+	note := f.bytes(MaxIdempotencyNote)
+	if f.err() != nil {
+		return nil
+	}
+	r := t.keys.Get(sl)
+	a.part, a.count, a.leases = uint32(part), int32(count), int32(leases)
+	if part > 1<<32-1 || count > idemRun || leases > MaxLeaseCount {
+		f.fail("idempotency key %x has an answer out of range", r.key)
+		return nil
+	}
+	first := r.newest == none || t.answers.Get(r.newest).part != a.part
+	switch why := a.wrong(); {
+	case why != "":
+		f.fail("idempotency key %x, part %d: an answer %s", r.key, part, why)
+		return nil
+	case !first && len(note) > 0:
+		f.fail("idempotency key %x, part %d: a note that is not the first answer's", r.key, part)
+		return nil
+	}
+	if first {
+		firsts = append(firsts, a.part)
+	}
+	at := s.addAnswer(sl, a)
+	if len(note) > 0 {
+		t.answers.Mut(at).note = s.arena.PutBytes(owner(ownIdemNote, at), note)
+		t.notes += int64(len(note))
+	}
+	return firsts
+}
+
+// idemAlike is how many keys may be alike to the index: hashes of keys that are not the same hardly ever are, and of one key there are those that
+// have ended and are not reclaimed, one an hour.
+const idemAlike = 256
+
+// indexIdems enters the keys that were read into the index. A key may stand beside those of its name that had ended when it came, so that there
+// is an hour between their ends.
+func (rs *restorer) indexIdems() {
+	s, f := rs.s, rs.f
+	t := &s.idems
+	type place struct {
+		fold uint32 // what the index tells hashes by
+		slot int32
+	}
+	all := make([]place, 0, t.keys.Len())
+	for sl := t.all.head; sl != none; sl = t.keys.Get(sl).newer {
+		h := table.Hash16(&t.keys.Get(sl).key)
+		all = append(all, place{uint32(h>>32) ^ uint32(h), sl})
+	}
+	slices.SortStableFunc(all, func(a, b place) int { return cmp.Compare(a.fold, b.fold) }) // alike ones stay in the order of their ends
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && all[to].fold == all[from].fold {
+			r := t.keys.Get(all[to].slot)
+			if to-from >= idemAlike {
+				f.fail("idempotency key %x is alike to %d others, which cannot be", r.key, to-from)
+				return
+			}
+			for i := to - 1; i >= from; i-- {
+				if was := t.keys.Get(all[i].slot); was.key == r.key {
+					if r.end-was.end < IdempotencyMillis {
+						f.fail("idempotency key %x is there twice", r.key)
+						return
+					}
+					break
+				}
+			}
+			to++
+		}
+		from = to
+	}
+	for sl := t.all.head; sl != none; sl = t.keys.Get(sl).newer {
+		t.index.Insert(table.Hash16(&t.keys.Get(sl).key), sl)
 	}
 }
 

@@ -335,7 +335,7 @@ func FuzzRestore(f *testing.F) {
 	r := goldenRig(f)
 	good := snapshot(f, r.s)
 	f.Add(sectionMessages, uint16(30), []byte{3})
-	for number := sectionCounters; number <= sectionMapping; number++ {
+	for number := sectionCounters; number <= sectionIdems; number++ {
 		for at := range 40 {
 			f.Add(number, uint16(at*3), []byte{byte(at * 7)})
 		}
