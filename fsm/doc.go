@@ -132,6 +132,22 @@
 //	                                                                             too_large for what could not be in it alone
 //	live messages  done or dead                 MaxQueueMessages, MaxGroupMessages  queue_full; overloaded; FieldTasks
 //
+// # Formats
+//
+// An entry begins with entryFormat, a snapshot with the format of frame.go. A build that finds a format, an operation or an option in the log that
+// it does not know stops before that entry, names it, and starts again where it stood once it is a newer one: it never applies half of it, nor
+// something else. A node whose newest entry format is older than the cluster's is not let in.
+//
+// Until 1.0 nothing more is needed, and nothing more is there: what was added to the first operations (AckMapped, NackMapped and Idempotent were the
+// last: 24 and on) and to the presence bits of options is written as soon as who leads knows it, whatever the others know, and bumps no
+// number; a cluster is upgraded by running one build on all of its nodes. What is read otherwise than before bumps the number of its format.
+//
+// From 1.0 on, what is new in the log (an operation, a field, a bit, an option, a meaning) is part of the next entryFormat and of nothing
+// less. Who leads proposes it only once each member, voter or not, has announced that format (the announcement's Entry, which joins and the
+// members' status carry); until then the door refuses with failed_precondition and names the members that are behind. What all understand is
+// written down in the log by an operation of its own, so that a member that comes later is measured by it and not by who happens to lead. An
+// operation is never taken back or given another meaning.
+//
 // # Decisions (2026-11)
 //
 // Heaps and lists belong to queues, and a second level orders the queues: a purge or a deletion swaps them for empty ones in one
