@@ -1,8 +1,10 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -28,6 +30,10 @@ type Config struct {
 
 	AccessLog *slog.Logger  // a line, of level info, for every HTTP request and for the begin and end of every WebSocket; nil: none
 	SlowOver  time.Duration // operations that take longer from their arrival to their answer are logged, with the time of each phase; 0: none are
+
+	// Dial opens the connection to the client address of the node that leads, to send HTTP requests on, for who is on a network of his own. Nil:
+	// TCP, within a second.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	Spans *spans.Recorder // makes the broker's part of traces; nil: none
 

@@ -87,7 +87,7 @@ func New(cfg Config) (*Server, error) {
 		Origins: cfg.Origins, CheckHost: RefuseOffLoopback, MaxRequests: cfg.MaxRequests, BodyTimeout: cfg.MessageTimeout,
 		WriteTimeout: cfg.MessageTimeout, CallTimeout: cfg.CallTimeout, Observe: s.metrics.requested,
 		MaxStreams: cfg.MaxStreams, EventTimeout: cfg.WriteTimeout, PingEvery: cfg.StreamPing, Streams: s.streams,
-		Stalled: s.metrics.slowConsumers.WithLabelValues("stalled").Inc,
+		Stalled: s.metrics.slowConsumers.WithLabelValues("stalled").Inc, Dial: cfg.Dial,
 	})
 	if err != nil {
 		s.cancel()

@@ -22,6 +22,9 @@
 // healed; a majority alone where the plan says so, and then all nodes, must have a leader and the same log within 30 s, the queues must
 // drain, and the states' digests must be equal, and equal to that of the log replayed.
 //
+// Two plans of three have programs that write by HTTP with Idempotency-Keys (keyed.go), at any node, followers included, which send on to the
+// leader: again after each answer and each silence, at two nodes at once, and once more in the end.
+//
 // Beside what history.Check demands (G1 to G15, G18), a run fails when
 //
 //   - a node applies an entry that is not on a majority's disks, or another one than a node before it at that index;
@@ -30,7 +33,9 @@
 //   - a node is still there 2 s after a write of its log or its term has failed (G17);
 //   - a node ends itself, or does not start, for no reason that the plan gave it (a disk or network that stood still may set off its
 //     watchdog);
-//   - a subscription of the SDK ends.
+//   - a subscription of the SDK ends;
+//   - what was sent under an Idempotency-Key is in the log more than once within an hour of log time, or by half, or has two answers, or one that
+//     is not in the log, or none in the end.
 //
 // Sometimes counters say what a run has met; Required are those that a row of seeds must have moved.
 //

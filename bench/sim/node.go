@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,14 @@ type process struct {
 }
 
 func (n *node) addr() string { return n.host + ":7340" }
+
+// dial is how the process reaches another node's door, to send requests on, as long as it lives.
+func (p *process) dial(ctx context.Context, addr string) (net.Conn, error) {
+	if p.dead.Load() {
+		return nil, errGone
+	}
+	return p.n.w.net.dial(ctx, p.n.host, addr)
+}
 
 func (n *node) id() raft.ServerID { return *n.idAt.Load() }
 func (n *node) disk() *disk       { return n.diskAt.Load() }
@@ -127,7 +136,7 @@ func (n *node) start() error {
 		}
 		return err
 	}
-	doors, err := transport.New(transport.Config{Broker: broker{transport.NodeBroker(hosted{n, p}), n}, Version: "sim"})
+	doors, err := transport.New(transport.Config{Broker: broker{transport.NodeBroker(hosted{n, p}), n}, Version: "sim", Dial: p.dial})
 	if err != nil {
 		return err
 	}

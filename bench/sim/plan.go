@@ -26,6 +26,7 @@ type Plan struct {
 	Writes  int64    `json:"write_us"` // a write takes up to that
 	Net     Rates    `json:"net"`
 	Clocks  []Tick   `json:"clocks"` // by node
+	Keys    int64    `json:"keys"`   // requests with an Idempotency-Key, each of which is sent again and again; 0: none
 	// Faults come in the order of At. One that cannot be carried out when its time has come is left out.
 	Faults []Fault `json:"faults"`
 }
@@ -129,6 +130,7 @@ func Draw(seed uint64, length time.Duration) Plan {
 		p.Clocks = append(p.Clocks, Tick{OffsetMS: r.Int64N(120_000) - 60_000, PPM: r.Int64N(20_000) - 10_000})
 	}
 	p.Faults = drawFaults(r, &p)
+	p.Keys = []int64{0, 20, 60}[r.IntN(3)]
 	return p
 }
 
@@ -189,6 +191,9 @@ func (p *Plan) Check() error {
 		return fmt.Errorf("plan: pace_ms is %d, want 1 or more; wait_ms %d, want 1 to 5,000; calm_ms %d, want 1 to 5,000", p.PaceMS, p.WaitMS, p.CalmMS)
 	case p.Raft < 50 || p.Snap < 1024 || p.Writes < 1 || p.Net.Least < 0 || p.Net.Most < p.Net.Least:
 		return fmt.Errorf("plan: raft_ms, snap, write_us or net is out of range: %d, %d, %d, %+v", p.Raft, p.Snap, p.Writes, p.Net)
+	}
+	if p.Keys < 0 || p.Keys > 1000 {
+		return fmt.Errorf("plan: keys is %d, want 0 to 1,000", p.Keys)
 	}
 	all := slices.Concat(workload.Modes, workload.Changes)
 	if len(p.Kinds) == 0 || len(p.Kinds) > len(all) {

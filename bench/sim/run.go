@@ -20,6 +20,7 @@ import (
 // Required are the counters that a row of seeds must have moved, or it has shown little.
 var Required = []string{
 	"attempts exhausted", "batch torn", "damage found", "dedup hit across terms", "deposed leader refused a read", "entry garbled", "expiry raced an ack",
+	"keyed write answered again by another node", "keyed write answered again under another leader", "keyed write of unknown outcome found done",
 	"leader killed with uncommitted entries", "log truncated", "membership change under partition", "snapshot installed during writes",
 	"stale token refused", "started from a snapshot and what follows it", "stopped as it must", "unknown found absent", "unknown found applied",
 }
@@ -91,9 +92,11 @@ func (w *world) live() (last client.Verified) {
 		w.blame("no load: %v", err)
 		return last
 	}
+	w.keys = w.keyed()
 	w.carryOut()
 	whole := w.settle()
 	load.StopProducing()
+	w.keys.end(whole)
 	if whole {
 		last = w.drain(cl, load)
 	}
@@ -271,6 +274,9 @@ func (w *world) judge(last client.Verified) *Result {
 	}
 	if w.broken > 0 && last.Index == 0 {
 		return r // it did not come to its end: what is missing then is no news
+	}
+	if w.keys != nil {
+		effects = w.keys.judge(effects, bad)
 	}
 	report := history.Check(&history.History{Events: events, Effects: effects}, history.Config{MayBeVacuous: true})
 	r.Operations = report.Operations

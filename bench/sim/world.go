@@ -29,6 +29,7 @@ type world struct {
 	healed chan struct{} // closed when the faults end
 	graves sync.WaitGroup
 	change chan struct{} // holds a token while the membership changes
+	keys   *keyed        // nil before there are any
 
 	mu        sync.Mutex
 	living    map[*node]bool               // guarded by mu: whose processes run, or are about to
@@ -49,8 +50,8 @@ func newWorld(p *Plan) *world {
 		living: map[*node]bool{}, entries: map[uint64]*history.LogEntry{}, sometimes: map[string]int{}, faults: map[string]int{},
 	}
 	w.net = newNetwork(w.dice, w.trace, p.Net)
-	for i := range p.Nodes {
-		n := &node{w: w, slot: i, host: fmt.Sprintf("n%d", i+1), clock: newClock(p.Clocks[i]), turn: make(chan struct{}, 1)}
+	for i := range p.Nodes { // doors answer HTTP at loopback alone, so that is what machines are called
+		n := &node{w: w, slot: i, host: fmt.Sprintf("127.0.0.%d", i+1), clock: newClock(p.Clocks[i]), turn: make(chan struct{}, 1)}
 		n.rename()
 		base := &disk{dice: w.dice, most: p.Writes, gapless: p.Gapless[i], blame: w.blame, count: w.count}
 		n.diskAt.Store(base.fresh(n.host))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -60,6 +61,9 @@ type Config struct {
 	Origins         []string           // scheme://host[:port] of pages that may use the API from another origin
 	CheckHost       func(string) error // judges the host:port that a request was sent to
 
+	// Dial opens the connection to another node's client address, for who is on a network of his own. Nil: TCP, within a second.
+	Dial func(ctx context.Context, addr string) (net.Conn, error)
+
 	MaxRequests  int                 // at once, streams apart
 	MaxStreams   int                 // at once
 	BodyTimeout  time.Duration       // from the first to the last byte of a request's body
@@ -104,7 +108,7 @@ func New(cfg Config) (*API, error) {
 	a.bodies.most = max(bodiesBytes, 4*a.maxBody)
 	a.answers.most = max(answersBytes, 4*a.maxBody)
 	a.drained, a.drain = context.WithCancel(context.Background())
-	a.peers = newPeers()
+	a.peers = newPeers(cfg.Dial)
 	for _, r := range a.routes {
 		if r.path == "/v1/kv/{key...}" {
 			continue // its path is taken apart by hand: see route

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
@@ -23,10 +24,14 @@ func SentOnBy(r *http.Request) string {
 }
 
 // newPeers is the client that forwards. Waits are the requests' own, so an answer may take long to begin.
-func newPeers() *http.Client {
+func newPeers(dial func(ctx context.Context, addr string) (net.Conn, error)) *http.Client {
+	if dial == nil {
+		d := net.Dialer{Timeout: time.Second}
+		dial = func(ctx context.Context, addr string) (net.Conn, error) { return d.DialContext(ctx, "tcp", addr) }
+	}
 	return &http.Client{
 		Transport: &http.Transport{
-			DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
+			DialContext:         func(ctx context.Context, _, addr string) (net.Conn, error) { return dial(ctx, addr) },
 			MaxIdleConnsPerHost: 64,
 			IdleConnTimeout:     30 * time.Second, // less than what the other side waits
 			DisableCompression:  true,             // what the caller accepts is between him and the leader
