@@ -15,9 +15,10 @@
 // Whoever may set a queue's options must not be able to stop its door, so what a schema may cost is bounded by the body, and not by what
 // the schema makes of it (an allOf of two, nested thirty deep, is a billion looks at one number):
 //
-//   - each look of a schema at a value counts as many steps as the schema has branches, each match of a pattern as many as it takes, and
-//     a body of n bytes has stepsBase + n*stepsByte of them, stepsMost at most. Beyond, the body is refused: it is too much work. A look that
-//     fails is kept as an error of some 250 bytes until the body is judged, so steps are memory as well as time;
+//   - each look of a schema at a value is a step, paid for by the look that asks for it: so many branches, items, names. A look that calculates
+//     with a long number, or measures a long text, is several. A body of n bytes has stepsBase + n*stepsByte of them, stepsMost at
+//     most. Beyond, the body is refused: it is too much work. A look that fails is kept as an error of some 250 bytes until the body is
+//     judged, so steps are memory as well as time;
 //   - patterns are RE2 (no look-around, linear time) of at most maxPattern instructions, and maxPatterns all together: compiled schemas are
 //     kept. A match is paid for as it reads (package pattern), a step for each matchStep instructions times bytes, so that all the steps that
 //     any body has are a quarter of a second of matching;
@@ -35,6 +36,9 @@
 // 2026-11: steps are counted inside the library's own walk, by a format and a regular-expression engine of ours in every compiled part
 // (meter.go): it has no bound of its own, and cannot be stopped. Rejected: a time-out, by which a busy machine would refuse what an idle one
 // takes; a vocabulary of ours, which is not asked where a look has failed; refusing schemas that branch, of which most are harmless.
+//
+// 2026-11: const, enum and uniqueItems are judged here (equal.go): the library calculates with fractions for each comparison, and finds equal items
+// by hashes that are the same for all lists within lists, which whoever sends a body may use.
 //
 // 2026-11: formats are asserted as the drafts say: from 2019-09 on they are remarks.
 package schema

@@ -2,12 +2,8 @@ package schema
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math/big"
 	"reflect"
-	"slices"
-	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
@@ -36,9 +32,6 @@ const (
 
 // textStep is how many bytes of text are measured, or compared, for one step.
 const textStep = 64
-
-// ratSteps is what comparing two numbers that are written otherwise costs, with exponents up to maxExponent.
-const ratSteps = 16
 
 // spent is what a meter panics with when a body has no steps left. It is caught where the steps were given.
 type spent struct{}
@@ -136,114 +129,6 @@ func (m *meter) install(root *jsonschema.Schema) {
 	}
 	walk(reflect.ValueOf(root))
 	m.installed = true
-}
-
-// toll has a part pay before its branches are looked at, as many steps as it has of them.
-func (m *meter) toll(s *jsonschema.Schema) {
-	steps := 1 + len(s.AllOf) + len(s.AnyOf) + len(s.OneOf) + len(s.Properties) + len(s.PatternProperties) + len(s.Required) +
-		len(s.Dependencies) + len(s.DependentRequired) + len(s.DependentSchemas) + len(s.PrefixItems)
-	m.marks = m.marks || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil
-	// The library compares with const and enum before it asks for the format, and each time by exact arithmetic: both are done here.
-	var values []any
-	what := ""
-	switch {
-	case s.Const != nil:
-		values, what = []any{*s.Const}, "value must be "
-	case s.Enum != nil:
-		values, what = s.Enum.Values, "value must be one of "
-	}
-	s.Const, s.Enum = nil, nil
-	own := s.Format
-	s.Format = &jsonschema.Format{Validate: func(v any) error {
-		m.pay(steps * (1 + m.size(v))) // each branch may measure it, or note what is in it
-		if what != "" && !slices.ContainsFunc(values, func(w any) bool { return m.same(v, w) }) {
-			return &unequal{what, values}
-		}
-		if own != nil {
-			return own.Validate(v)
-		}
-		return nil
-	}}
-	if own != nil {
-		s.Format.Name = own.Name
-	}
-}
-
-// size is what a look at a value costs beside its branches: a text is measured, and of a list or an object it may be noted what is in it.
-func (m *meter) size(v any) int {
-	switch v := v.(type) {
-	case string:
-		return len(v) / textStep
-	case []any:
-		if m.marks {
-			return len(v)
-		}
-	case map[string]any:
-		if m.marks {
-			return len(v)
-		}
-	}
-	return 0
-}
-
-// same compares values as JSON Schema does: numbers by what they are.
-func (m *meter) same(a, b any) bool {
-	m.pay(1)
-	switch x := a.(type) {
-	case map[string]any:
-		y, ok := b.(map[string]any)
-		if !ok || len(x) != len(y) {
-			return false
-		}
-		for k, v := range x {
-			if w, there := y[k]; !there || !m.same(v, w) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		y, ok := b.([]any)
-		return ok && slices.EqualFunc(x, y, m.same)
-	case string:
-		y, ok := b.(string)
-		if ok && len(x) == len(y) {
-			m.pay(len(x) / textStep)
-		}
-		return ok && x == y
-	case json.Number:
-		y, ok := b.(json.Number)
-		if !ok || x == y {
-			return ok
-		}
-		m.pay(ratSteps)
-		p, ok1 := new(big.Rat).SetString(string(x))
-		q, ok2 := new(big.Rat).SetString(string(y))
-		return ok1 && ok2 && p.Cmp(q) == 0
-	}
-	return a == b
-}
-
-// unequal says that a value is none of those of const or enum.
-type unequal struct {
-	what   string
-	values []any
-}
-
-func (e *unequal) Error() string {
-	var b strings.Builder
-	b.WriteString(e.what)
-	for i, v := range e.values {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		if b.Len() > 200 {
-			b.WriteString("…")
-			break
-		}
-		text, _ := json.Marshal(v)
-		b.Write(text)
-	}
-	return b.String()
 }
 
 // pattern is the engine of regular expressions: those of the schema are kept and counted, those that a body has under "format": "regex" are

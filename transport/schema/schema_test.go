@@ -109,6 +109,17 @@ func branching(n int, way, leaf string) string {
 	return b.String()
 }
 
+// chain is a schema whose items are looked at by so many, each of which asks the next.
+func chain(n int) string {
+	var b strings.Builder
+	b.WriteString(`{"items":{"$ref":"#/$defs/c0"},"$defs":{`)
+	for i := range n {
+		fmt.Fprintf(&b, `"c%d":{"$ref":"#/$defs/c%d"},`, i, i+1)
+	}
+	fmt.Fprintf(&b, `"c%d":{"type":"number"}}}`, n)
+	return b.String()
+}
+
 // numbers are so many, with commas.
 func numbers(n int) string {
 	var b strings.Builder
@@ -178,6 +189,15 @@ func TestWorkIsBounded(t *testing.T) {
 			"[" + strings.Repeat("1,", 200_000) + "1]"},
 		{"many items, none of many values", `{"items":{"enum":[` + numbers(10_000) + `]}}`, "[" + strings.Repeat("-1,", 300) + "-1]"},
 		{"many constants", `{"items":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/c"},`, 499) + `{"$ref":"#/$defs/c"}]},"$defs":{"c":{"enum":[` + numbers(2000) + `]}}}`, "[" + strings.Repeat("-1,", 1000) + "-1]"},
+		{"types that fail", `{"allOf":[` + strings.Repeat(`{"items":{"type":"string"}},`, 99) + `{"items":{"type":"string"}}]}`, "[" + strings.Repeat("1,", 200_000) + "1]"},
+		{"items that are anything", `{"allOf":[` + strings.Repeat(`{"items":true},`, 99) + `{"items":true}]}`, "[" + strings.Repeat("1,", 200_000) + "1]"},
+		{"items that are nothing", `{"anyOf":[` + strings.Repeat(`{"items":false},`, 99) + `{"items":false}]}`, "[" + strings.Repeat("1,", 200_000) + "1]"},
+		{"names of anything", `{"allOf":[` + strings.Repeat(`{"additionalProperties":true},`, 99) + `{"additionalProperties":true}]}`, object(20_000)},
+		{"names that nobody asks for", `{"allOf":[` + strings.Repeat(`{"minProperties":1},`, 999) + `{"minProperties":1}]}`, object(20_000)},
+		{"unique, again and again", `{"allOf":[` + strings.Repeat(`{"uniqueItems":true},`, 99) + `{"uniqueItems":true}]}`, "[" + numbers(50_000) + "]"},
+		{"multiples of little", `{"items":{"allOf":[` + strings.Repeat(`{"multipleOf":1e-399},`, 199) + `{"multipleOf":1e-399}]}}`, "[" + strings.Repeat("1.234567e400,", 3000) + "1]"},
+		{"integers that are none", `{"items":{"anyOf":[` + strings.Repeat(`{"type":"integer"},`, 199) + `{"type":"integer"}]}}`, "[" + strings.Repeat("1.234567e-400,", 3000) + "1]"},
+		{"one after the other", chain(900), "[" + strings.Repeat("1,", 3000) + "1]"},
 		{"what is not evaluated", `{"unevaluatedProperties":false,"allOf":[` + strings.Repeat(`{"minProperties":1},`, 1999) + `{"minProperties":1}]}`, object(20_000)},
 		{"a long text and a large pattern", `{"allOf":[` + strings.TrimSuffix(strings.Repeat(`{"$ref":"#/$defs/p"},`, 200), ",") + `],"$defs":{"p":{"pattern":"(a?){100}$"}}}`, `"` + strings.Repeat("a", 2000) + `b"`},
 	} {

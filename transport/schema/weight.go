@@ -28,15 +28,8 @@ func (w *weight) add(v any) {
 	case map[string]any:
 		w.objects++
 		w.parts++
-		for name, x := range v {
-			switch name {
-			case "const", "enum", "default", "examples":
-				var values weight
-				values.add(x)
-				w.values, w.objects = w.values+values.values, w.objects+values.objects
-			default:
-				w.add(x)
-			}
+		for _, x := range v { // of const and enum too: a reference may have anything be a schema
+			w.add(x)
 		}
 	}
 }

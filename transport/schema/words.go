@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -33,7 +34,7 @@ func notJSON(text []byte, err error) string {
 		return "it ends too early"
 	case errors.As(err, &at):
 		before := string(text[:min(max(int(at.Offset)-1, 0), len(text))])
-		column := len([]rune(before[strings.LastIndexByte(before, '\n')+1:])) + 1
+		column := utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:]) + 1
 		return fmt.Sprintf("%d:%d: %s", strings.Count(before, "\n")+1, column, line(at.Error(), maxSaid))
 	}
 	return line(err.Error(), maxSaid)
@@ -192,9 +193,10 @@ func say(e *jsonschema.ValidationError, under string, said *[]string) {
 
 // misformed says what is wrong with a value by its format. What Go's libraries say of it names their parts.
 func misformed(f *kind.Format) string {
-	var own *unequal
-	if errors.As(f.Err, &own) {
-		return own.Error()
+	var none *unequal
+	var twice *alike
+	if errors.As(f.Err, &none) || errors.As(f.Err, &twice) {
+		return f.Err.Error()
 	}
 	got, ok := f.Got.(string)
 	if !ok {
