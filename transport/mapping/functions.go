@@ -292,7 +292,11 @@ func (r *run) pick(function string, sign int) func(a, b any) (any, error) {
 				return nil, wants(function, v, "two numbers")
 			}
 		}
-		if ordered(b, a) == sign {
+		c, err := r.order(b, a)
+		if err != nil {
+			return nil, err
+		}
+		if c == sign {
 			return b, r.pay(0)
 		}
 		return a, r.pay(0)

@@ -128,12 +128,6 @@ func (g *guard) binary(node *ast.Node, n *ast.BinaryNode) {
 	case "and", "&&", "or", "||":
 		n.Left, n.Right = g.condition(n.Left), g.condition(n.Right)
 		return
-	case "matches":
-		if s, ok := n.Right.(*ast.StringNode); ok {
-			if _, err := pattern.Compile(s.Value, maxPattern); err != nil {
-				g.refuse(n, "%v", err)
-			}
-		}
 	}
 	if f := operators[n.Operator]; f != "" {
 		g.replace(node, f, n.Left, n.Right)
@@ -222,6 +216,21 @@ type tooMany struct{}
 func (c *counter) Visit(*ast.Node) {
 	if c.n++; c.n > c.most {
 		panic(tooMany{})
+	}
+}
+
+// patterns looks at those that are written out, before the library does, which reads them whatever they come to.
+type patterns struct{ guard }
+
+func (p *patterns) Visit(node *ast.Node) {
+	n, ok := (*node).(*ast.BinaryNode)
+	if !ok || n.Operator != "matches" || p.err != nil {
+		return
+	}
+	if s, ok := n.Right.(*ast.StringNode); ok {
+		if _, err := pattern.Compile(s.Value, maxPattern); err != nil {
+			p.refuse(n, "%v", err)
+		}
 	}
 }
 

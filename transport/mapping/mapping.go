@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr"
+	"github.com/expr-lang/expr/ast"
 	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/types"
@@ -140,10 +141,17 @@ func measure(text string, names types.Map) (err error) {
 		o(c)
 	}
 	tree, err := parser.ParseWithConfig(text, c)
-	if err == nil && parts(tree.Node, maxNodes) > maxNodes {
-		err = errNodes
+	if err != nil {
+		return err
 	}
-	return err
+	if parts(tree.Node, maxNodes) > maxNodes {
+		return errNodes
+	}
+	p := &patterns{}
+	if ast.Walk(&tree.Node, p); p.err != nil {
+		return p.place(text)
+	}
+	return nil
 }
 
 func options(names types.Map, more ...expr.Option) []expr.Option {

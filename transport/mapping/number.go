@@ -253,7 +253,23 @@ func (r *run) compare(a, b any) (c int, ok bool, err error) {
 	if !isNumber(a) || !isNumber(b) {
 		return 0, false, nil
 	}
-	return ordered(a, b), true, nil
+	c, err = r.order(a, b)
+	return c, true, err
+}
+
+// wideBytes is how many bytes of text a comparison of a wide integer counts as, beside its own: it may be with a float, digit by digit.
+const wideBytes = 16 * stepBytes
+
+// order compares two numbers, and pays where they may be long.
+func (r *run) order(a, b any) (int, error) {
+	for _, v := range []any{a, b} {
+		if w, ok := v.(wide); ok {
+			if err := r.pay(wideBytes + len(w.text)); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return ordered(a, b), nil
 }
 
 // ordered compares two numbers.

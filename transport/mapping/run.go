@@ -236,7 +236,11 @@ func (r *run) same(a, b any, depth int) (bool, error) {
 		}
 		return x == y, r.pay(len(x))
 	case int, float64, wide:
-		return isNumber(b) && ordered(a, b) == 0, nil
+		if !isNumber(b) {
+			return false, nil
+		}
+		c, err := r.order(a, b)
+		return c == 0, err
 	}
 	if x, ok := listOf(a); ok {
 		y, ok := listOf(b)

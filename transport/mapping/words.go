@@ -158,7 +158,7 @@ func errorOf(err error) *Error {
 	if at.Line > 0 {
 		e.Line, e.Column = at.Line, at.Column+1
 	}
-	switch words := inWords(at.Message); {
+	switch words := inWords(ends(at.Message)); {
 	case words != "":
 		e.Text = line(words)
 	case at.Prev != nil && !foreign(at.Prev):
@@ -167,6 +167,15 @@ func errorOf(err error) *Error {
 		e.Text = "this cannot be evaluated"
 	}
 	return e
+}
+
+// ends is a message without its middle: it may hold a text of megabytes, and what it is about is said before and behind that.
+func ends(message string) string {
+	const most = 1000
+	if len(message) <= most {
+		return message
+	}
+	return strings.ToValidUTF8(message[:most/2], "") + "…" + strings.ToValidUTF8(message[len(message)-most/2:], "")
 }
 
 // foreign says whether an error is of Go's own, about what the library has done: it names types.

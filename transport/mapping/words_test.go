@@ -233,6 +233,57 @@ func TestWordsOfEvaluating(t *testing.T) {
 	}
 }
 
+// What is said of a text of megabytes is said at once.
+func TestWordsOfLongTexts(t *testing.T) {
+	t.Parallel()
+	const long = `let s = join(map(1..10000, "aaaaaaaaaa"), ""); let t = join(map(1..200, s), ""); `
+	for _, c := range []struct{ expression, want string }{
+		{long + `body.none[t]`, "nil has no field aaa"},
+		{long + `body.n[t]`, "a number has no field aaa"},
+		{long + `body.l[t]`, "a text as an index of a list"},
+		{long + `int(t)`, "int of the text"},
+		{long + `"a" matches "(" + s`, "cannot be read: missing closing )"},
+	} {
+		p, err := Compile(c.expression, Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		_, _, err = p.Body(t.Context(), input(`{"n":1,"l":[1]}`), 100)
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("%s: it took %s", c.expression[len(long):], took)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "steps") {
+			t.Errorf("%s: %.300v, want %q", c.expression[len(long):], err, c.want)
+		}
+		wellSaid(t, c.expression[len(long):], err, true)
+	}
+}
+
+// A pattern that is written out is judged before the library reads it.
+func TestWrittenPatternsAreBounded(t *testing.T) {
+	t.Parallel()
+	_, err := Compile(`"a" matches "`+strings.Repeat("a{1000}", 500)+`"`, Body)
+	if err == nil || !strings.Contains(err.Error(), "1:5: the pattern \"a{1000}") || !strings.Contains(err.Error(), "at most 500 are allowed") {
+		t.Errorf("%.300v, want too large a pattern", err)
+	}
+}
+
+// Integers of any length are paid for when they are compared.
+func TestWideOnesArePaidFor(t *testing.T) {
+	t.Parallel()
+	n := strings.Repeat("9", 400_000)
+	for _, e := range []string{`all(1..100000, body.a == body.b)`, `all(1..100000, body.a >= body.b)`, `all(1..100000, max(body.a, body.b) != nil)`, `all(1..100000, body.a > 1e300)`} {
+		p, err := Compile(e, Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := p.Body(t.Context(), input(`{"a":`+n+`,"b":`+n+`}`), 100); err == nil || !strings.Contains(err.Error(), "steps") {
+			t.Errorf("%s: %v, want too many steps", e, err)
+		}
+	}
+}
+
 // What stands in the tree twice is paid for before anything walks it: a chain of a thousand doublings would never end.
 func TestUnfoldedIsBounded(t *testing.T) {
 	t.Parallel()
