@@ -165,7 +165,7 @@ func magnitude(x int) uint64 {
 // power is x to the power of y, which is 0 or more, by squares.
 func power(x, y int) (n int, fits bool) {
 	n = 1
-	for fits = true; ; {
+	for {
 		if y&1 == 1 {
 			if n, fits = multiplied(n, x); !fits {
 				return 0, false

@@ -250,7 +250,7 @@ func TestWordsOfLongTexts(t *testing.T) {
 		}
 		began := time.Now()
 		_, _, err = p.Body(t.Context(), input(`{"n":1,"l":[1]}`), 100)
-		if took := time.Since(began); took > 3*time.Second {
+		if took := time.Since(began); took > 30*time.Second { // minutes, before
 			t.Errorf("%s: it took %s", c.expression[len(long):], took)
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) && !strings.Contains(err.Error(), "steps") {
@@ -303,7 +303,7 @@ func TestUnfoldedIsBounded(t *testing.T) {
 			t.Parallel()
 			began := time.Now()
 			p, err := Compile(c.expression, Body)
-			if took := time.Since(began); took > 5*time.Second {
+			if took := time.Since(began); took > 30*time.Second { // or for ever
 				t.Errorf("it took %s", took)
 			}
 			if (err != nil) != c.much || err != nil && !strings.Contains(err.Error(), "more than 1000 parts") {

@@ -60,7 +60,7 @@ func TestUniqueListsAreNoSquare(t *testing.T) {
 	if err := mustCompile(t, `{"uniqueItems":true}`).Check(context.Background(), []byte("["+strings.Join(all, ",")+"]")); err != nil {
 		t.Error(err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > 30*time.Second { // minutes, by the hashes
 		t.Errorf("it took %s", took)
 	}
 }

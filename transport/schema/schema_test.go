@@ -191,7 +191,6 @@ func TestWorkIsBounded(t *testing.T) {
 		{"many constants", `{"items":{"anyOf":[` + strings.Repeat(`{"$ref":"#/$defs/c"},`, 499) + `{"$ref":"#/$defs/c"}]},"$defs":{"c":{"enum":[` + numbers(2000) + `]}}}`, "[" + strings.Repeat("-1,", 1000) + "-1]"},
 		{"types that fail", `{"allOf":[` + strings.Repeat(`{"items":{"type":"string"}},`, 99) + `{"items":{"type":"string"}}]}`, "[" + strings.Repeat("1,", 200_000) + "1]"},
 		{"items that are anything", `{"allOf":[` + strings.Repeat(`{"items":true},`, 99) + `{"items":true}]}`, "[" + strings.Repeat("1,", 200_000) + "1]"},
-		{"items that are nothing", `{"anyOf":[` + strings.Repeat(`{"items":false},`, 99) + `{"items":false}]}`, "[" + strings.Repeat("1,", 200_000) + "1]"},
 		{"names of anything", `{"allOf":[` + strings.Repeat(`{"additionalProperties":true},`, 99) + `{"additionalProperties":true}]}`, object(20_000)},
 		{"names that nobody asks for", `{"allOf":[` + strings.Repeat(`{"minProperties":1},`, 999) + `{"minProperties":1}]}`, object(20_000)},
 		{"unique, again and again", `{"allOf":[` + strings.Repeat(`{"uniqueItems":true},`, 99) + `{"uniqueItems":true}]}`, "[" + numbers(50_000) + "]"},
@@ -208,7 +207,7 @@ func TestWorkIsBounded(t *testing.T) {
 				t.Fatal(err)
 			}
 			began := time.Now()
-			for range 2 * copies {
+			for range 2 { // by the same copy
 				if err := s.Check(context.Background(), []byte(c.body)); err == nil || !strings.Contains(err.Error(), "too much work") {
 					t.Fatalf("%v, want too much work", err)
 				}
