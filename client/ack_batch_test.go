@@ -350,3 +350,105 @@ func TestStartedIsNotToldOfWhatIsAcked(t *testing.T) {
 		})
 	}
 }
+
+// What was left out of a message for an ack is told when the ack has not ended the lease, for whatever reason: else the lease would go to
+// somebody else with the connection, and its user works on.
+func TestStartedIsToldWhenAnAckIsRefused(t *testing.T) {
+	fault := func(code wire.Code) func(tag uint64) []byte {
+		return func(tag uint64) []byte { return wire.AppendFrame(nil, wire.TypeFault, tag, wire.NewFault(code, "no")) }
+	}
+	const (
+		stays = iota // the lease does, and is told as started
+		ends
+	)
+	for _, tc := range []struct {
+		name string
+		n    int
+		with AckOptions
+		then func(tag uint64) []byte // the answer; nil: none
+		want [2]int                  // of the leases
+	}{
+		{"to be tried again", 1, AckOptions{}, fault(wire.CodeOverloaded), [2]int{stays}},
+		{"of unknown outcome", 1, AckOptions{}, fault(wire.CodeTimeout), [2]int{stays}},
+		{"for good", 1, AckOptions{}, fault(wire.CodeFailedPrecondition), [2]int{stays}},
+		{"lost", 1, AckOptions{}, fault(wire.CodeLeaseLost), [2]int{ends}},
+		{"done", 1, AckOptions{}, func(tag uint64) []byte { return wire.AppendFrame(nil, wire.TypeAcked, tag, &wire.Acked{}) }, [2]int{ends}},
+		{"too large to be sent", 1, AckOptions{Then: []Then{
+			{Queue: "next", Message: Message{Body: make([]byte, 1<<19), Kind: "k"}}, {Queue: "next", Message: Message{Body: make([]byte, 1<<19)}},
+		}}, nil, [2]int{stays}},
+		{"two, to be tried again", 2, AckOptions{}, fault(wire.CodeOverloaded), [2]int{stays, stays}},
+		{"two, for good", 2, AckOptions{}, fault(wire.CodeInvalidArgument), [2]int{stays, stays}},
+		{"one of two", 2, AckOptions{}, func(tag uint64) []byte {
+			return wire.AppendFrame(nil, wire.TypeAckedBatch, tag, &wire.AckedBatch{Others: []wire.AckOutcome{{Index: 1, Fault: wire.NewFault(wire.CodeFailedPrecondition, "no")}}})
+		}, [2]int{ends, stays}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			a := newAckTrial(t, tc.n)
+			a.off()
+			c := a.c
+			if tc.then == nil {
+				c.maxFrame.Store(1 << 20)
+			}
+			cn := &conn{c: c, dead: make(chan struct{})} // nobody writes what it fills
+			s := &subscription{c: c, num: 7, queue: "q", live: true}
+			c.mu.Lock()
+			c.subs[s.num] = s
+			for _, d := range a.leases {
+				l := &lease{s: s, d: d, state: leaseRunning}
+				c.addLeaseLocked(l)
+				s.telling = append(s.telling, l)
+			}
+			c.mu.Unlock()
+			for i := range a.leases {
+				a.ack(i, tc.with)
+			}
+			told := map[string]bool{}
+			var tag uint64
+			fill := func() {
+				for cn.fill() {
+					for rest := cn.buf; len(rest) > 0; {
+						var f wire.Raw
+						var err error
+						if f, rest, err = wire.Next(rest); err != nil {
+							t.Fatal(err)
+						}
+						if f.Type != wire.TypeStarted {
+							tag = f.Tag
+							continue
+						}
+						var st wire.Started
+						if err := f.Decode(&st); err != nil {
+							t.Fatal(err)
+						}
+						for _, token := range st.Tokens {
+							told[token] = true
+						}
+					}
+				}
+			}
+			fill()
+			if tc.then != nil {
+				if len(told) != 0 {
+					t.Errorf("%d leases were told as started with their acks", len(told))
+				}
+				f, _, err := wire.Next(tc.then(tag))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := c.answered(cn, f); err != nil {
+					t.Fatal(err)
+				}
+				fill()
+			}
+			for i, d := range a.leases {
+				if told[d.Token] != (tc.want[i] == stays) {
+					t.Errorf("lease %d is told as started: %v", i, told[d.Token])
+				}
+			}
+			c.mu.Lock()
+			delete(c.subs, s.num)
+			c.mu.Unlock()
+			c.shut()
+		})
+	}
+}

@@ -375,6 +375,7 @@ func (c *Client) laterLocked(cl *call, e *Error, rs *[]run) {
 	if !c.dropCancelledLocked(cl, e, rs) {
 		return
 	}
+	c.tellLocked(cl.lease)
 	cl.tries++
 	cl.retryAt = c.now() + int64(c.jit.wait(cl.tries, retryBase, retryMax, min(e.RetryAfter, retryAfter)))
 	c.holdLocked(cl)

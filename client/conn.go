@@ -485,7 +485,6 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 	}
 	if cl.ackDone != nil {
 		body = &cl.ack
-		cn.ackingLocked(cl)
 	}
 	from := len(cn.buf)
 	cn.buf = wire.AppendFrame(cn.buf, cl.typ, cl.tag, body)
@@ -498,6 +497,7 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 		return true
 	}
 	cn.sentLocked(cl)
+	cn.ackingLocked(cl)
 	cl.shared = nil
 	cl.sends++
 	cl.unresolved++

@@ -28,6 +28,7 @@ type lease struct {
 	state leaseState
 
 	ackedIn uint64 // conn.fills of the message that acks it, as long as it is telling
+	untold  bool   // its started frame was left out for that ack
 
 	// once: delivered at most once. It is in no table of leases, is not extended, and no answer of the server ends it.
 	once bool
@@ -253,9 +254,21 @@ func (c *Client) leaseSettledLocked(l *lease, err error) {
 		c.dropLeaseLocked(l)
 	case l.s.cons == nil:
 		l.state = leaseRunning // the lease is still the user's
+		c.tellLocked(l)
 	case over:
 		l.lost = errSettled // by hand, while the handler runs: nothing is left to do when it returns
 	}
+}
+
+// tellLocked makes up for a started frame that was left out for an ack which has not ended the lease, or not yet: to the server it would be
+// one that nobody works on, and go to somebody else when the connection ends.
+func (c *Client) tellLocked(l *lease) {
+	if l == nil || !l.untold {
+		return
+	}
+	l.untold = false
+	l.s.telling = append(l.s.telling, l)
+	c.wakeWriter()
 }
 
 // gone handles leases that ended without the consumer's doing.
@@ -426,6 +439,7 @@ func (cn *conn) appendStarted(s *subscription) {
 			continue
 		}
 		if s.cons == nil && l.ackedIn == cn.fills {
+			l.untold = true
 			continue
 		}
 		s.tokens = append(s.tokens, l.d.Token)
