@@ -33,6 +33,8 @@ func FuzzServer(f *testing.F) {
 		{wire.TypeOK, 1, &wire.OK{}},
 		{wire.TypeResumed, 1, &wire.Resumed{Lost: []string{tok}}},
 		{wire.TypeAcked, 4, &wire.Acked{}},
+		{wire.TypeAckedBatch, 4, &wire.AckedBatch{Others: []wire.AckOutcome{{Index: 1, Again: true}}}},
+		{wire.TypeAckedBatch, 3, &wire.AckedBatch{Others: []wire.AckOutcome{{Fault: wire.NewFault(wire.CodeOverloaded, "oh")}, {Index: 1, Duplicate: true}}}},
 		{wire.TypeLeased, 5, &wire.Leased{}},
 		{wire.TypeWelcome, 1, &wire.Welcome{}},
 	} {
@@ -102,15 +104,17 @@ func FuzzServer(f *testing.F) {
 		go func() { _, _ = c.Enqueue(ctx, "q", Message{}); ended <- "enqueue" }()
 		go func() { _, _ = c.Lease(ctx, "q", LeaseOptions{}); ended <- "lease" }()
 		go func() { _, _ = c.Queue(ctx, "q"); ended <- "queue" }()
-		if err := c.AckAsync(ctx, tok, AckOptions{}, func(Acked, error) { ended <- "ack" }); err != nil {
-			if ctx.Err() == nil {
-				t.Fatal(err)
+		for range 2 { // which mostly go together
+			if err := c.AckAsync(ctx, tok, AckOptions{}, func(Acked, error) { ended <- "ack" }); err != nil {
+				if ctx.Err() == nil {
+					t.Fatal(err)
+				}
+				ended <- "ack" // a busy machine: its time was over before it began
 			}
-			ended <- "ack" // a busy machine: its time was over before it began
 		}
 		late := time.NewTimer(20 * time.Second)
 		defer late.Stop()
-		for range 6 {
+		for range 7 {
 			select {
 			case <-ended:
 			case <-late.C:
