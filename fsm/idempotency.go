@@ -117,7 +117,8 @@ func (s *State) applyIdempotent() {
 		s.emit(refuse(Overloaded, FieldIdempotency, s.lim.idemBytes))
 		return
 	}
-	from, waits := len(s.fx.Outcomes), s.dec.Op() == opPull
+	number := s.dec.Op()
+	from, waits, acks := len(s.fx.Outcomes), number == opPull, number == opAck || number == opAckMapped
 	s.applyOp()
 	out := s.fx.Outcomes[from:]
 	if !lasts(out, waits) {
@@ -128,7 +129,11 @@ func (s *State) applyIdempotent() {
 	}
 	first := none
 	for i := range out {
-		if at := s.keep(sl, k.Part, &out[i], first != none); first == none {
+		o := out[i]
+		if acks { // how long the message was out is said once
+			o.Millis = 0
+		}
+		if at := s.keep(sl, k.Part, &o, first != none); first == none {
 			first = at
 		}
 	}

@@ -144,6 +144,24 @@ func TestIdempotentNothing(t *testing.T) {
 	must(t, "behind its end", r.apply(nothing)[0].Replayed, false)
 }
 
+// TestIdempotentAck: how long the message was out is told by the first answer alone, and is not kept.
+func TestIdempotentAck(t *testing.T) {
+	for name, mapping := range map[string]uint64{"plain": 0, "of a mapping": 1} {
+		r := newRig(t)
+		r.put(text("a"))
+		if mapping != 0 {
+			r.ok(&SetQueue{Name: q0, Options: QueueOptions{LeaseMillis: 60_000, Map: "m"}})
+			mapping = r.s.Index()
+		}
+		tok := r.lease1()
+		r.tick(1000)
+		o := under("k", &Ack{Token: tok, Mapping: mapping})
+		must(t, name+", the first time", fmt.Sprint(r.apply(o)), fmt.Sprint([]Outcome{{Millis: 1000}}))
+		must(t, name+", again", fmt.Sprint(r.apply(o)), fmt.Sprint([]Outcome{{Replayed: true}}))
+		r.everywhere()
+	}
+}
+
 // TestIdempotentLease: the repeat of a lease has those of its messages that are still out, whoever asks.
 func TestIdempotentLease(t *testing.T) {
 	r := newRig(t)

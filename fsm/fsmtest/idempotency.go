@@ -71,6 +71,9 @@ func (m *Model) idempotent(op *fsm.Idempotent) []fsm.Outcome {
 		m.idems = append(m.idems, k)
 	}
 	was := idemPart{outcomes: slices.Clone(out), wrong: m.wrong, note: bytes.Clone(op.Note)}
+	if _, ok := op.Op.(*fsm.Ack); ok {
+		was.outcomes[0].Millis = 0 // how long the message was out is said once
+	}
 	if len(out) == 1 && out[0].LeaseCount > 0 {
 		was.first = m.fx.Leases[out[0].LeaseFrom]
 	}
