@@ -45,13 +45,17 @@ func (c *conn) ackBatch(raw wire.Raw) bool {
 func (c *conn) answerAckBatch(k *call, st *fsm.State, at wire.At, out []fsm.Outcome) {
 	rep := &c.ackedBatchRep
 	rep.At = at
-	room := wire.MaxBatchBytes(c.srv.cfg.MaxMessageBytes)
+	room := wire.MaxBatchBytes(c.srv.cfg.MaxMessageBytes) + resultRoom // the largest result there can be has it
 	fits := func(r *wire.Result) bool {
 		if r == nil {
 			return true
 		}
-		room -= int64(len(r.Output) + resultRoom)
-		return room >= 0
+		size := int64(len(r.Output) + resultRoom)
+		if size > room { // which a smaller one may still have
+			return false
+		}
+		room -= size
+		return true
 	}
 	for i := range out {
 		o := &out[i]

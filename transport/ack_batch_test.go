@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -96,37 +95,49 @@ func TestAckBatch(t *testing.T) {
 func TestAckBatchOfGreatResults(t *testing.T) {
 	n := stations(t, 1, Config{MaxMessageBytes: 1 << 20})[0]
 	p, _ := session(t, n.addr)
-	const count = 5
-	out := bytes.Repeat([]byte("x"), 300<<10) // three of them have room
-	var tokens []string
-	for i := range count {
-		name := string(rune('a' + i))
-		p.enqueue("q", wire.Message{Body: wire.Bytes(name), TaskID: name})
-		tokens = append(tokens, p.pull("q").Token)
-		var rep wire.Acked
-		p.ask(wire.TypeResultPush, &wire.ResultPush{Task: wire.TaskRef{Queue: "q", TaskID: name}, Kind: "k", Result: wire.Result{Output: out}}, wire.TypeAcked, &rep)
-	}
-	var rep wire.AckedBatch
-	p.ask(wire.TypeAckBatch, &wire.AckBatch{Tokens: tokens}, wire.TypeAckedBatch, &rep)
-	told, again := 0, 0
-	for i, o := range rep.Others {
-		switch {
-		case int(o.Index) != i || o.Fault != nil:
-			t.Errorf("got %+v at %d", o, i)
-		case o.Again:
-			again++
-			var one wire.Acked
-			p.ask(wire.TypeAck, &wire.Ack{Token: tokens[i]}, wire.TypeAcked, &one)
-			if !one.Duplicate || one.Result == nil || !bytes.Equal(one.Result.Output, out) {
-				t.Errorf("acked alone: duplicate %v, result %v", one.Duplicate, one.Result != nil)
+	for _, tc := range []struct {
+		name  string
+		sizes []int  // in KiB, of 1024 that there is room for
+		told  string // of each: y, n
+	}{
+		{"three of five have room", []int{300, 300, 300, 300, 300}, "yyynn"},
+		{"the largest", []int{1024}, "y"},
+		{"the largest and one more", []int{1024, 1}, "yn"},
+		{"small ones behind one that has no room", []int{600, 600, 100, 100}, "ynyy"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var tokens []string
+			for i, size := range tc.sizes {
+				id := strings.ReplaceAll(tc.name, " ", "-") + string(rune('a'+i))
+				p.enqueue("q", wire.Message{Body: wire.Bytes(id), TaskID: id})
+				tokens = append(tokens, p.pull("q").Token)
+				var rep wire.Acked
+				p.ask(wire.TypeResultPush, &wire.ResultPush{Task: wire.TaskRef{Queue: "q", TaskID: id}, Kind: "k", Result: wire.Result{Output: make(wire.Bytes, size<<10)}}, wire.TypeAcked, &rep)
 			}
-		case o.Duplicate && o.Result != nil && bytes.Equal(o.Result.Output, out):
-			told++
-		default:
-			t.Errorf("at %d: duplicate %v, result %v", i, o.Duplicate, o.Result != nil)
-		}
-	}
-	if told != 3 || again != 2 {
-		t.Errorf("%d results told and %d to be asked for again, want 3 and 2", told, again)
+			var rep wire.AckedBatch
+			p.ask(wire.TypeAckBatch, &wire.AckBatch{Tokens: tokens}, wire.TypeAckedBatch, &rep)
+			told := ""
+			for i, o := range rep.Others {
+				size := tc.sizes[i] << 10
+				switch {
+				case int(o.Index) != i || o.Fault != nil:
+					t.Errorf("got %+v at %d", o, i)
+				case o.Again:
+					told += "n"
+					var one wire.Acked
+					p.ask(wire.TypeAck, &wire.Ack{Token: tokens[i]}, wire.TypeAcked, &one)
+					if !one.Duplicate || one.Result == nil || len(one.Result.Output) != size {
+						t.Errorf("acked alone: duplicate %v, result %v", one.Duplicate, one.Result != nil)
+					}
+				case o.Duplicate && o.Result != nil && len(o.Result.Output) == size:
+					told += "y"
+				default:
+					t.Errorf("at %d: duplicate %v, result %v", i, o.Duplicate, o.Result != nil)
+				}
+			}
+			if told != tc.told {
+				t.Errorf("told of %s, want %s", told, tc.told)
+			}
+		})
 	}
 }
