@@ -452,3 +452,65 @@ func TestStartedIsToldWhenAnAckIsRefused(t *testing.T) {
 		})
 	}
 }
+
+// What a subscriber has in hands when he closes the subscription stays his: what the server has not been told of as started it is told before.
+func TestCloseTellsWhatIsStarted(t *testing.T) {
+	a := newAckTrial(t, 4) // told; not yet told, twice; and one of which nothing was said for its ack
+	a.off()
+	c := a.c
+	cn := &conn{c: c, wake: make(chan struct{}, 1), dead: make(chan struct{})} // nobody writes what it fills
+	s := &subscription{c: c, num: 7, queue: "q", live: true, up: make(chan struct{}), failed: make(chan struct{})}
+	add := func(i int) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.subs[s.num] = s
+		l := &lease{s: s, d: a.leases[i], state: leaseRunning}
+		c.addLeaseLocked(l)
+		s.telling = append(s.telling, l)
+	}
+	add(0)
+	cn.fill()
+	add(2)
+	a.ack(2, AckOptions{})
+	cn.fill()
+	add(1)
+	add(3)
+	c.mu.Lock()
+	c.conn = cn
+	c.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	var closed sync.WaitGroup
+	closed.Go(func() { _ = (&Subscription{s}).Close(ctx) })
+	until(t, "the end of the subscription to be queued", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.plain.len() == 1 })
+	cn.fill()
+	var types []wire.Type
+	var told []string
+	for rest := cn.buf; len(rest) > 0; {
+		var f wire.Raw
+		var err error
+		if f, rest, err = wire.Next(rest); err != nil {
+			t.Fatal(err)
+		}
+		if types = append(types, f.Type); f.Type == wire.TypeStarted {
+			var st wire.Started
+			if err := f.Decode(&st); err != nil {
+				t.Fatal(err)
+			}
+			told = st.Tokens
+		}
+	}
+	if want := []wire.Type{wire.TypeStarted, wire.TypeUnsubscribe}; !slices.Equal(types, want) {
+		t.Errorf("frames of types %v, want %v", types, want)
+	}
+	slices.Sort(told)
+	want := []string{a.leases[1].Token, a.leases[2].Token, a.leases[3].Token}
+	if slices.Sort(want); !slices.Equal(told, want) {
+		t.Errorf("told as started: %v, want %v", told, want)
+	}
+	cancel()
+	closed.Wait()
+	c.mu.Lock()
+	c.conn = nil
+	c.mu.Unlock()
+	c.shut()
+}

@@ -182,6 +182,21 @@ func (s *subscription) detachLocked() {
 	s.telling = s.telling[:0]
 }
 
+// untoldLocked lists what the user of Subscribe has and the server does not know to be started: at most the window.
+func (s *subscription) untoldLocked() (tokens []string) {
+	for _, l := range s.telling {
+		if l.state != leaseOver {
+			tokens = append(tokens, l.d.Token)
+		}
+	}
+	for _, l := range s.out {
+		if l.untold {
+			tokens = append(tokens, l.d.Token)
+		}
+	}
+	return tokens[:min(len(tokens), wire.MaxTokens)]
+}
+
 // SubscribeOptions are those of a low-level subscription.
 type SubscribeOptions struct {
 	Credit int             // window: at most this many leases are out, 1–10,000; default 100
@@ -273,6 +288,7 @@ func (s *Subscription) Close(ctx context.Context) error {
 		c.mu.Unlock()
 		return nil
 	}
+	untold := s.s.untoldLocked()
 	s.s.endLocked(ErrClosed)
 	for _, l := range slices.Clone(s.s.out) {
 		c.dropLeaseLocked(l)
@@ -282,7 +298,14 @@ func (s *Subscription) Close(ctx context.Context) error {
 	if cn == nil {
 		return nil // the server dropped it with the connection
 	}
-	err := c.do(ctx, &call{typ: wire.TypeUnsubscribe, body: &wire.Unsubscribe{Sub: s.s.num}, size: 32, bound: cn}, 0)
+	cl := &call{typ: wire.TypeUnsubscribe, size: 64 + (wire.TokenBytes+4)*len(untold), bound: cn}
+	cl.rebuild = func() any { // before it: what the server takes for unstarted then goes to somebody else
+		if len(untold) > 0 {
+			cn.buf = wire.AppendFrame(cn.buf, wire.TypeStarted, 0, &wire.Started{Sub: s.s.num, Tokens: untold})
+		}
+		return &wire.Unsubscribe{Sub: s.s.num}
+	}
+	err := c.do(ctx, cl, 0)
 	if errors.Is(err, errConnLost) || errors.Is(err, ErrClosed) || errors.Is(err, ErrNotFound) {
 		return nil
 	}
