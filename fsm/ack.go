@@ -96,7 +96,7 @@ func (s *State) ackAgain(op *Ack) Outcome {
 	if buried && s.tombs.Get(ts).lease == op.Token.Lease {
 		switch t := s.tombs.Get(ts); t.outcome() {
 		case tombClosed: // no result of it counts, nor one that was pushed under its id
-			return Outcome{}
+			return Outcome{Millis: -1}
 		case tombDuplicate:
 			o := Outcome{Duplicate: true}
 			if rs, ok := s.findResultTask(&t.task); ok {
@@ -115,7 +115,7 @@ func (s *State) ackAgain(op *Ack) Outcome {
 		case r.flags&resultDuplicate != 0:
 			o.ID, o.Duplicate = ID{}, true
 		case op.HasResult && bytes.Equal(op.Result.Output, s.output(r)):
-			o = Outcome{}
+			o = Outcome{Millis: -1}
 		default:
 			o.Code, o.Field = AlreadyExists, FieldResult
 		}
@@ -129,7 +129,7 @@ func (s *State) ackAgain(op *Ack) Outcome {
 	case t.outcome() == tombTaken && len(op.Then) > 0: // it was done without them, and they would be lost
 		return refuse(FailedPrecondition, FieldThen, 0)
 	}
-	return Outcome{}
+	return Outcome{Millis: -1}
 }
 
 // checkThen judges the messages that an ack is to enqueue. One that is malformed, meets a full or missing queue, or would

@@ -306,8 +306,8 @@ func TestAckOfMovedCloses(t *testing.T) {
 			r.gone("", old.String())
 			must(t, "no result", r.s.Stats(numQ).Results+r.s.Stats(numD).Results, int64(0))
 			must(t, "then", r.s.Stats(3).Ready, int64(1))
-			must(t, "again", r.ok(&Ack{Token: tok, HasResult: true, Result: res}), Outcome{})
-			must(t, "with another", r.ok(&Ack{Token: tok}), Outcome{})
+			must(t, "again", r.ok(&Ack{Token: tok, HasResult: true, Result: res}), Outcome{Millis: -1})
+			must(t, "with another", r.ok(&Ack{Token: tok}), Outcome{Millis: -1})
 			r.refused(&Nack{Token: tok, DelayMillis: -1}, LeaseLost, FieldToken)
 			must(t, "counts", fmt.Sprint(r.s.Stats(numD).Moved, r.s.Stats(numD).Acked, r.s.Memory().Messages), "0 1 1")
 			if named != "" { // the name is free again

@@ -8,7 +8,7 @@ type Outcome struct {
 	Dead                  bool  // nack: the message died (else it is retrying)
 	Replayed              bool  // nothing was carried out: it is the outcome of an earlier operation with the same idempotency key
 	ID                    ID    // enqueue, requeue, session: the new id; duplicates and already_exists: the holder's
-	Millis                int64 // extend: milliseconds left; nack: the due time of the retry, Unix ms; ack: how long the message was out, 0 of a duplicate and a repeat
+	Millis                int64 // extend: milliseconds left; nack: the due time of the retry, Unix ms; ack: how long the message was out, 0 of a duplicate and under a key again, -1 of what that token had ended before
 	Count                 int64 // purges: how many; cancel: 1 where it was out; reschedule: when it is due, Unix ms, 0 now
 	Limit                 int64 // refusals: the limit that was passed
 	HasResult             bool  // the task's recorded result is in State.Result(ID's task): ack/push/enqueue duplicates

@@ -66,7 +66,7 @@ func newMetrics(s *Server) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(0.00025, 2, 16)}),
 		toLease: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricToLease, Help: "From a message's enqueue to its lease, delays included, in log time.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
-		leaseAck: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricToAck, Help: "From handing a message out to its ack on the same connection.",
+		leaseAck: prometheus.NewHistogram(prometheus.HistogramOpts{Name: metricToAck, Help: "From handing a message out to the ack that ended it, by log time.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 13)}),
 	}
 	m.requests = prometheus.NewCounterVec(prometheus.CounterOpts{Name: metricRequests, Help: "Requests of the HTTP API, by route and status."}, []string{"route", "status"})
@@ -139,7 +139,7 @@ func (m *metrics) leased(millis int64) { m.toLease.Observe(float64(max(0, millis
 
 // acked measures how long a message was out. Done before, it says nothing.
 func (m *metrics) acked(o *fsm.Outcome) {
-	if !o.Duplicate && !o.Replayed {
+	if !o.Duplicate && !o.Replayed && o.Millis >= 0 {
 		m.leaseAck.Observe(float64(o.Millis) / 1000)
 	}
 }

@@ -130,7 +130,7 @@ func (m *Model) ackAgain(q *queue, r *record, op *fsm.Ack) fsm.Outcome {
 	}
 	if r.closed {
 		m.sometimes("ack: again, of a closed message")
-		return fsm.Outcome{}
+		return fsm.Outcome{Millis: -1}
 	}
 	if r.duplicate {
 		m.sometimes("ack: again, with a result pushed under an earlier id")
@@ -151,7 +151,7 @@ func (m *Model) ackAgain(q *queue, r *record, op *fsm.Ack) fsm.Outcome {
 		return fsm.Outcome{Duplicate: true, HasResult: true, Task: r.message}
 	}
 	if op.HasResult == r.hasResult && (!r.hasResult || bytes.Equal(op.Result.Output, r.output)) {
-		return fsm.Outcome{}
+		return fsm.Outcome{Millis: -1}
 	}
 	o := fsm.Outcome{Code: fsm.AlreadyExists, Field: fsm.FieldResult, ID: r.message, HasResult: r.hasResult}
 	if r.hasResult {
