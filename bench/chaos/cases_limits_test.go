@@ -99,7 +99,8 @@ func TestNoRoomEndsTheNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		victim.Wrap()
-		if err := victim.WaitReady(within(t, time.Minute)); err != nil {
+		// What it took in meanwhile may be a snapshot too large for it: then it ends before it is ready.
+		if err := victim.WaitReady(within(t, time.Minute)); err != nil && victim.Running() {
 			t.Fatal(err)
 		}
 		if role == "leader" {
