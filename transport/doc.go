@@ -104,8 +104,8 @@
 //
 // The doors' own numbers are counters of this process. Those of queues come straight from the state, from the leader
 // alone, at the moment of asking, so that they agree with the state after any fail-over and vanish with their queue. The
-// lease-to-ack histogram is by log time, from the entry that leased to the one that acked, whatever connections they came by. An ack that
-// is repeated counts again, with 0.
+// lease-to-ack histogram is by log time, from the entry that leased to the one that acked, whatever connections they came by. An ack of what
+// had been done before is left out.
 //
 // Series are bounded. The first MetricQueues queues by name have some forty each; quorate_queues_unexported says how many
 // have none. The kind label has 100 values a queue and 10,000 in all, those first seen; beyond it is "other". The counters with it
