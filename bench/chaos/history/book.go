@@ -101,6 +101,9 @@ type message struct {
 
 func (m *message) ended() bool { return m.state >= done }
 
+// taskHasResult says whether the task whose message this is has a result: a moved dead letter's task is that of the one that died.
+func (m *message) taskHasResult() bool { return m.hasResult || m.letter != nil && m.letter.hasResult }
+
 // queue is a queue by the contract's rules.
 type queue struct {
 	mapping uint64 // generation of its mapping; 0: it has none

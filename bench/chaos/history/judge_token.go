@@ -50,7 +50,7 @@ func (j *judge) tokenOf(e *Effect) *message {
 		j.r.count("late ack of a letter that is gone met a pushed result")
 		return nil
 	}
-	if m != nil && m.gone != 0 && !m.dropped && (m.state != purged || m.hasResult) && (e.Code == "not_found" || e.Code == "lease_lost") {
+	if m != nil && m.gone != 0 && !m.dropped && (m.state != purged || m.taskHasResult()) && (e.Code == "not_found" || e.Code == "lease_lost") {
 		j.r.count("token of a dead letter that is gone refused")
 		return nil
 	}

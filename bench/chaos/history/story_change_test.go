@@ -251,6 +251,17 @@ func (s *story) buried() {
 	s.take("z")
 	s.pass(1150) // by an expiry
 	s.nack(s.take("z"), true)
+
+	died, _ = die("is purged, and its task has a result")
+	s.push("", died, "from elsewhere")
+	there = s.take("z")
+	s.nack(there, false)
+	s.purge("z")
+	s.nack(there, false) // of a task that is known still
+	s.ack(there, "too late")
+	s.release(there)
+	s.extend(there)
+	s.read(Read, "w", died)
 }
 
 // edit brings a dead letter back with other fields.
