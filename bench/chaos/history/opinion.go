@@ -227,6 +227,7 @@ func SecondOpinion(events []Event) *Opinion {
 			case Requeue, Edit:
 				if e.Class == OK {
 					became[c.Message] = e.Message
+					left[e.Message] = left[e.Message] || alone[c.Queue] // its result may have been pushed under one of its other ids
 				}
 			case Enqueue:
 				id := request{c.Session, c.Number}

@@ -122,7 +122,7 @@ func (p *planter) left(id string) bool {
 	}
 	for i := range p.h.Events {
 		e := &p.h.Events[i]
-		if e.Kind == Return && (e.Op == Requeue || e.Op == Edit) && e.Class == OK && e.Message == id && p.meddled(p.callOf(e).Message) {
+		if e.Kind == Return && (e.Op == Requeue || e.Op == Edit) && e.Class == OK && e.Message == id && (alone[p.callOf(e).Queue] || p.meddled(p.callOf(e).Message)) {
 			return true
 		}
 		if e.Kind == Call && (e.Op == Push || e.Op == Cancel || e.Op == Requeue || e.Op == Edit) && e.Message == id || e.Kind == Return && e.Op == Ack && e.Duplicate && strings.HasPrefix(p.callOf(e).Token, id) {

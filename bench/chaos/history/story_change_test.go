@@ -262,6 +262,17 @@ func (s *story) buried() {
 	s.release(there)
 	s.extend(there)
 	s.read(Read, "w", died)
+
+	m = text("comes back, and expires again, with a result that was pushed under the id that it had here")
+	m.TTLMillis = 100
+	died = s.enqueue("w", m)
+	s.pass(200)
+	there = s.take("z")
+	s.push("", died, "from elsewhere")
+	s.release(there)
+	s.read(Read, "", s.requeue("z", there[:26]))
+	s.pass(200)
+	s.ack(s.take("z"), "")
 }
 
 // edit brings a dead letter back with other fields.
