@@ -89,7 +89,7 @@ type message struct {
 	redrives int
 	next     *message // what it was made into when it was requeued
 	gone     uint64   // index where a dead letter was requeued or deleted, or what waited was purged
-	dropped  bool     // gone with its queue
+	dropped  uint64   // index where its queue was deleted
 	moved    *message // what a dead letter is in its dead-letter queue
 	letter   *message // the dead letter that this one is
 	most     int      // attempts that it died of, where they were spent

@@ -142,7 +142,7 @@ func (m *message) now() *message { return m.asOf(^uint64(0)) }
 // deletedBy says whether nothing is known of a message at an index, as asOf names it: it was deleted, or is one of those between.
 func (m *message) deletedBy(index uint64) bool {
 	closed := m.letter != nil && m.state == done && m.endIndex <= index
-	return m.dropped && m.gone <= index || (closed || m.gone != 0 && m.gone <= index) && (!m.hasResult || m.resultAt > index)
+	return m.dropped != 0 && m.dropped <= index || (closed || m.gone != 0 && m.gone <= index) && (!m.hasResult || m.resultAt > index)
 }
 
 // edit judges a dead letter that comes back with some fields set anew: as requeue does, and with the others as they were.

@@ -76,7 +76,7 @@ func (j *judge) drop(e *Effect) {
 	for _, m := range q.all {
 		m.out = false
 		m.gen++ // what is out of a cancelled task
-		m.dropped = true
+		m.dropped = j.index
 		m.gone = cmp.Or(m.gone, j.index)
 		if m.letter != nil {
 			m.letter.gone = cmp.Or(m.letter.gone, j.index)

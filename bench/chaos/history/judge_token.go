@@ -25,7 +25,7 @@ func (j *judge) standing(m *message, e *Effect) (code, why string, decided bool)
 	switch {
 	case m == nil:
 		return "not_found", "the message was never enqueued", true
-	case m.dropped || m.state == purged:
+	case m.dropped != 0 || m.state == purged:
 		return "not_found", "it was purged, or its queue was deleted", true
 	case m.token != e.Token:
 		return "lease_lost", "the last token is " + m.token, true
@@ -50,7 +50,7 @@ func (j *judge) tokenOf(e *Effect) *message {
 		j.r.count("late ack of a letter that is gone met a pushed result")
 		return nil
 	}
-	if m != nil && m.gone != 0 && !m.dropped && (m.state != purged || m.taskHasResult()) && (e.Code == "not_found" || e.Code == "lease_lost") {
+	if m != nil && m.gone != 0 && m.dropped == 0 && (m.state != purged || m.taskHasResult()) && (e.Code == "not_found" || e.Code == "lease_lost") {
 		j.r.count("token of a dead letter that is gone refused")
 		return nil
 	}
