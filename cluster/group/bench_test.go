@@ -160,15 +160,48 @@ func endToEnd(b *testing.B, frame int) {
 	defer c.stopNow()
 	l := c.leader()
 	total := (b.N + frame - 1) / frame * frame
-	var left atomic.Int64
-	left.Store(int64(total))
-	done := make(chan struct{})
-	for range 8 {
-		w := &worker{g: l.g, frame: frame, left: &left, done: done}
-		s, err := l.g.Attach(l.session(b), w)
-		must(b, err)
-		must(b, s.Subscribe(1, "q", 256, 0, "worker"))
+	ws := workers(l, total, frame)
+	ws.start(b, l)
+	run, ps := frames(l, b, total, frame)
+	b.ReportAllocs()
+	b.ResetTimer()
+	first := l.g.Raft().LastIndex()
+	cpu := cpuTime()
+	l.g.Propose(ps...)
+	ws.wait(b, l, run)
+	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(total), "cpu-µs/op")
+	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "op/s")
+	b.ReportMetric(float64(total)/float64(l.g.Raft().LastIndex()-first), "op/entry")
+}
+
+// BenchmarkDrain is delivery and ack alone, of messages that were all enqueued before: they have left the processors' caches by then, on each
+// node.
+func BenchmarkDrain(b *testing.B) {
+	for _, frame := range []int{1, 25} {
+		b.Run(fmt.Sprint("frames=", frame), func(b *testing.B) {
+			c := newCluster(b, 3, calm)
+			defer c.stopNow()
+			l := c.leader()
+			total := (b.N + 24) / 25 * 25
+			run, ps := frames(l, b, total, 25)
+			l.g.Propose(ps...)
+			<-run.done
+			ws := workers(l, total, frame)
+			b.ReportAllocs()
+			b.ResetTimer()
+			first := l.g.Raft().LastIndex()
+			cpu := cpuTime()
+			ws.start(b, l)
+			ws.wait(b, l, run)
+			b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(total), "cpu-µs/op")
+			b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "op/s")
+			b.ReportMetric(float64(total)/float64(l.g.Raft().LastIndex()-first), "op/entry")
+		})
 	}
+}
+
+// frames are enqueues of total messages, so many an operation and 512 messages outstanding: proposing the first ones proposes all.
+func frames(l *node, b *testing.B, total, frame int) (*loop, []*Proposal) {
 	bodies := slices.Repeat([]string{fmt.Sprintf("%0256d", 0)}, frame)
 	run := &loop{g: l.g, t: b, done: make(chan struct{})}
 	outstanding := max(min(512, total)/frame, 1)
@@ -178,17 +211,37 @@ func endToEnd(b *testing.B, frame int) {
 	}
 	run.left.Store(int64(total/frame - outstanding))
 	run.live.Store(int64(outstanding))
-	b.ReportAllocs()
-	b.ResetTimer()
-	first := l.g.Raft().LastIndex()
-	cpu := cpuTime()
-	l.g.Propose(ps...)
-	select {
-	case <-done:
-	case <-time.After(30 * time.Second):
-		b.Fatalf("%d never acked, %d failed; %+v; %+v", left.Load(), run.failed.Load(), l.g.Status(), l.stats("q"))
+	return run, ps
+}
+
+// crew is eight workers that ack a number of messages between them.
+type crew struct {
+	workers [8]*worker
+	left    atomic.Int64
+	done    chan struct{}
+}
+
+func workers(l *node, total, frame int) *crew {
+	c := &crew{done: make(chan struct{})}
+	c.left.Store(int64(total))
+	for i := range c.workers {
+		c.workers[i] = &worker{g: l.g, frame: frame, left: &c.left, done: c.done}
 	}
-	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(total), "cpu-µs/op")
-	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "op/s")
-	b.ReportMetric(float64(total)/float64(l.g.Raft().LastIndex()-first), "op/entry")
+	return c
+}
+
+func (c *crew) start(b *testing.B, l *node) {
+	for _, w := range c.workers {
+		s, err := l.g.Attach(l.session(b), w)
+		must(b, err)
+		must(b, s.Subscribe(1, "q", 256, 0, "worker"))
+	}
+}
+
+func (c *crew) wait(b *testing.B, l *node, run *loop) {
+	select {
+	case <-c.done:
+	case <-time.After(30 * time.Second):
+		b.Fatalf("%d never acked, %d failed; %+v; %+v", c.left.Load(), run.failed.Load(), l.g.Status(), l.stats("q"))
+	}
 }
