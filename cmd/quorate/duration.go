@@ -62,7 +62,7 @@ func parseMillis(s string) (int64, error) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		switch {
 		case n < 0:
-			return 0, fmt.Errorf("%q is negative, want 0 or more", s)
+			return 0, fmt.Errorf("%q is negative, want a duration such as 30s, 1h30m or 250ms", s)
 		case n > math.MaxInt64/int64(time.Millisecond):
 			return 0, fmt.Errorf("%q is too long, want at most 366 days (8784h)", s)
 		}
@@ -75,7 +75,7 @@ func parseMillis(s string) (int64, error) {
 	case err != nil:
 		return 0, fmt.Errorf("%q is neither a duration (5s, 1h30m, 250ms) nor a number of milliseconds", s)
 	case d < 0:
-		return 0, fmt.Errorf("%q is negative, want 0 or more", s)
+		return 0, fmt.Errorf("%q is negative, want a duration such as 30s, 1h30m or 250ms", s)
 	case d%time.Millisecond != 0:
 		return 0, fmt.Errorf("%q is not a whole number of milliseconds", s)
 	}
