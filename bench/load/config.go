@@ -67,7 +67,7 @@ const (
 	maxErrors    = 10_000           // of a run, then it is given up
 	faultErrors  = 100              // times as many in a fault run
 	maxSamples   = 5                // of error texts that are kept
-	drainRate    = 45_000           // messages a second that a preload is made to last for
+	drainRate    = 150_000          // messages a second that a preload is made to last for
 	fillRate     = 25_000           // messages a second by which Delayed is expected to be filled at least
 	slotWindow   = 64               // leases out a consumer where consumers handle messages at a given capacity
 	maxKeys      = 10_000_000

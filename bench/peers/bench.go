@@ -210,7 +210,7 @@ func (b *bench) load(ctx context.Context, s system, t target, m *measurement) (e
 		cfg.WarmUp = -1 // none
 	}
 	if m.Workload == load.W2 {
-		cfg.WarmUp = min(cfg.WarmUp, 250*time.Millisecond) // of a queue that is drained in seconds
+		cfg.WarmUp = min(cfg.WarmUp, time.Second) // of a queue that is drained in seconds
 	}
 	defer func() {
 		if ctx.Err() == nil { // else there are no servers any more

@@ -67,7 +67,7 @@ func parse(args []string) (*options, error) {
 	f.IntVar(&o.repeat, "repeat", 5, "how often each workload is measured; medians are reported")
 	f.DurationVar(&o.within, "within", 0, "begin no repeat that would end later than this; 0: all of them")
 	f.Float64Var(&o.rate, "rate", load.DefaultRate, "W4: messages a second")
-	f.IntVar(&o.preload, "preload", 300_000, "W2: messages to drain")
+	f.IntVar(&o.preload, "preload", 800_000, "W2: messages to drain, warm-up included")
 	f.IntVar(&o.queued, "queued", 1_000_000, "W7: messages queued")
 	f.IntVar(&o.queuedFor, "queued-repeat", 1, "W7: how often it is measured")
 	f.StringVar(&o.data, "data", "", "where the servers' temporary folder is made; it must be on a disk (default: the system's place, or here)")
