@@ -39,7 +39,7 @@ func (s *State) clearParked() {
 // deliverParked fills d for a message that was handed over in the last entry.
 func (s *State) deliverParked(m *message, t Token, d *Delivery) bool {
 	q := s.queues[m.queue]
-	if m.id != t.Message || q == nil { // the same entry has deleted the queue, and its slot is free
+	if m.id != t.Message || q == nil || q.gone { // the same entry has deleted the queue, whose slot may be free already
 		return false
 	}
 	s.describe(m, d)
