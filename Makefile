@@ -49,8 +49,8 @@ test: setup lint build ## every test that CI runs, race detector on
 	cd bench/peers && go test -race ./...
 	cd bench/openapi && go test ./...
 
-verify: ## the whole programme, layer after layer, two hours: the end of bin/verify.log says which failed
-	@scripts/verify
+verify: ## the whole programme, layer after layer, two hours, or those of LAYERS="model soak": the end of bin/verify.log says which failed
+	@scripts/verify $(LAYERS)
 
 coverage: ## the share of statements of fsm and wire that their tests reach; less than 95 % fails
 	@scripts/coverage 95 ./fsm ./wire
@@ -58,10 +58,8 @@ coverage: ## the share of statements of fsm and wire that their tests reach; les
 model: ## random logs through the state machine and its model: SEEDS= of 200 operations
 	go test ./fsm/fsmtest -timeout 60m -run 'TestModel$$' -seeds $(SEEDS) -ops 200
 
-# Without a bound on it, all of a short run goes into making the first long input that reaches something new a shorter one.
 fuzz: ## each fuzz target for FOR=
-	@set -e; for p in $$(go list ./...); do for f in $$(go test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
-		echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FOR) -fuzzminimizetime 20x -parallel 2 $$p; done; done
+	@scripts/fuzz $(FOR)
 
 sim: FOR := 10m
 sim: ## clusters on made-up time, networks and disks: WASM= seeds of FOR= fake time, NATIVE= with the race detector
