@@ -2,6 +2,7 @@ package group
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -144,12 +145,15 @@ func (a *Ahead) write() {
 		if err == nil {
 			a.written.Store(batch[len(batch)-1].Index)
 		}
+		if err != nil {
+			a.queue = slices.Concat(batch, a.queue) // for GetLog
+		}
 		a.changed.Broadcast()
 		a.mu.Unlock()
-		clear(batch)
 		if err != nil {
 			return
 		}
+		clear(batch)
 	}
 }
 
@@ -188,12 +192,23 @@ func (a *Ahead) Wait(index uint64) error {
 // commit is how much may be said to be committed of what raft says is: no more than is on this node's disk.
 func (a *Ahead) commit(index uint64) uint64 { return min(index, a.written.Load()) }
 
-// GetLog implements raft.LogStore. The log cache before it has what is not yet written, but for an entry too large for it.
+// GetLog implements raft.LogStore. The log cache before it has what is not yet written, but for an entry too large for it. What never
+// will be written is read from memory: raft would end the process with a panic over an error, in the middle of being stopped, and a read
+// promises nothing.
 func (a *Ahead) GetLog(index uint64, log *raft.Log) error {
-	if err := a.Wait(index); err != nil {
-		return err
+	err := a.Wait(index)
+	if err == nil {
+		return a.store.GetLog(index, log)
 	}
-	return a.store.GetLog(index, log)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, l := range a.queue {
+		if l.Index == index {
+			*log = *l
+			return nil
+		}
+	}
+	return err
 }
 
 // FirstIndex implements raft.LogStore.
@@ -252,9 +267,17 @@ func (s aheadStable) Set(key, val []byte) error {
 	return s.StableStore.Set(key, val)
 }
 
-// SetUint64 implements raft.StableStore.
+// termKey is raft's key of the term that a node is in.
+const termKey = "CurrentTerm"
+
+// SetUint64 implements raft.StableStore. The log has an error to give only where its disk has failed and the node is being taken down
+// (Config.Logs). Of the term raft wants none then: it would panic. A term that is on no disk is no promise, since the votes and entries of that
+// term are, and they fail.
 func (s aheadStable) SetUint64(key []byte, val uint64) error {
 	if err := s.log.flush(); err != nil {
+		if string(key) == termKey {
+			return nil
+		}
 		return err
 	}
 	return s.StableStore.SetUint64(key, val)

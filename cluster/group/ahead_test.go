@@ -3,6 +3,7 @@ package group
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,11 +189,24 @@ func TestAheadFails(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"another entry": a.StoreLogs(commands(9, 9)), "a barrier": a.StoreLogs([]*raft.Log{{Index: 9, Type: raft.LogBarrier}}),
-			"a term": a.Stable(raft.NewInmemStore()).SetUint64(nil, 1), "a cut": a.DeleteRange(8, 8),
+			"a vote's term": a.Stable(raft.NewInmemStore()).SetUint64([]byte("LastVoteTerm"), 1), "a cut": a.DeleteRange(8, 8),
+			"an entry that there never was": a.GetLog(9, new(raft.Log)),
 		} {
 			if !errors.Is(err, broken) {
 				t.Errorf("%s after the failure: %v", what, err)
 			}
+		}
+		// What raft panics over.
+		stable := raft.NewInmemStore()
+		if err := a.Stable(stable).SetUint64([]byte(termKey), 2); err != nil {
+			t.Errorf("a term after the failure: %v", err)
+		}
+		if v, _ := stable.GetUint64([]byte(termKey)); v != 0 {
+			t.Errorf("term %d is stored, and what was taken before it is not", v)
+		}
+		var l raft.Log
+		if err := a.GetLog(8, &l); err != nil || l.Index != 8 {
+			t.Errorf("an entry that was taken and never will be written: %d, %v", l.Index, err)
 		}
 	})
 }
@@ -276,6 +290,56 @@ func TestAheadOfASlowLeader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAheadOfAFailedLeader: a leader whose disk has failed, and that is being let go, hears of a new term and of what that has committed. Raft must
+// not panic over either, whatever it is at: applying what it took ahead, standing for election, following.
+func TestAheadOfAFailedLeader(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var disks []*slowDisk
+		c := newCluster(t, 3, func(cfg *Config) {
+			d := &slowDisk{LogStore: cfg.Logs}
+			disks = append(disks, d)
+			cfg.Logs = d
+		})
+		l := c.leader()
+		l.do(t, enqueue("q", "first"))
+		c.agree()
+		broken := errors.New("broken disk")
+		disks[slices.Index(c.nodes, l)].fails.Store(&broken)
+		o := l.send(enqueue("q", "second"))
+		select {
+		case err := <-l.fatal:
+			if !errors.Is(err, broken) {
+				t.Errorf("it ends over %v, want its disk's error", err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("the leader does not end over its disk's error")
+		}
+		if len(o.end) > 0 {
+			if a := <-o.end; a.err == nil {
+				t.Errorf("answered %+v, which the leader's disk does not have", a)
+			}
+		}
+		c.cut(l)
+		var next *node
+		c.until(10*time.Second, "no other leader", func() bool {
+			for _, nd := range c.nodes {
+				if nd != l && nd.g.Status().Leader {
+					next = nd
+				}
+			}
+			return next != nil
+		})
+		next.do(t, enqueue("q", "third"))
+		c.join(l)
+		c.until(10*time.Second, "the old leader has not heard of the new term", func() bool {
+			return l.g.Raft().CurrentTerm() >= next.g.Raft().CurrentTerm()
+		})
+		pass(5 * time.Second)
+		c.kill(l)
+		c.stop()
+	})
 }
 
 // reading is a transport at whose other end a request is still read when its sender has given it up.

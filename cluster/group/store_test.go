@@ -12,6 +12,7 @@ type slowDisk struct {
 	raft.LogStore
 	hang  atomic.Pointer[chan struct{}]
 	delay atomic.Int64
+	fails atomic.Pointer[error]
 }
 
 func (s *slowDisk) StoreLogs(logs []*raft.Log) error {
@@ -20,6 +21,9 @@ func (s *slowDisk) StoreLogs(logs []*raft.Log) error {
 	}
 	if d := s.delay.Load(); d > 0 {
 		<-time.After(time.Duration(d))
+	}
+	if err := s.fails.Load(); err != nil {
+		return *err
 	}
 	return s.LogStore.StoreLogs(logs)
 }

@@ -55,7 +55,7 @@ func (h *Halt) Err() error {
 }
 
 // Release lets go of the calls that a failure has stopped; they return ErrReleased, but for the two over whose errors raft panics
-// (Log.GetLog, Stable.SetUint64). For the owner alone, when the node is being taken down and nobody listens to its answers any more.
+// (Log.GetLog, Stable.SetUint64; group.Ahead does likewise). For the owner alone, when the node is being taken down and nobody listens to its answers any more.
 func (h *Halt) Release() { h.once.Do(func() { close(h.released) }) }
 
 // trip records err and holds the caller until Release.
