@@ -81,7 +81,7 @@ func (g *Group) apply(l *raft.Log, began time.Duration) {
 	}
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
 	g.logEntries.Add(1)
-	g.time.applied(g.fx.Time, l.Index > g.replay)
+	g.time.applied(g.fx.Time, l.Term, l.Index > g.replay)
 	if n := g.st.SchemaChanges(); n != g.schemasSeen {
 		g.schemasSeen = n
 		g.schemas.Add(1)
@@ -323,7 +323,7 @@ func (m machine) Restore(r io.ReadCloser) error {
 	g.schemas.Add(1)
 	g.logBytes.Store(0)
 	g.logEntries.Store(0)
-	g.time.applied(st.Time(), g.running.Load())
+	g.time.applied(st.Time(), 0, g.running.Load())
 	g.reached(st.Index())
 	return nil
 }

@@ -112,9 +112,11 @@
 //
 // Log time T is made by the leader: from (T, monotonic clock) of the last entry that it applied live, by its monotonic
 // clock, with 5 % of slew towards its wall clock. A leader's anchor is its own last stamp, not the last apply: under load
-// entries are applied long after they were stamped, and T would run slow. For the same reason a follower remembers the entry that
-// was applied with the least delay, and lets its T run 5 % slow: a new leader that was a few seconds behind would otherwise make
-// all that is due late by as much, until the slew had made up for it, twenty seconds a second. A process that has seen no live entry since its
+// entries are applied long after they were stamped, and T would run slow. For the same reason a follower remembers the entry of this
+// leader that was applied with the least delay, and lets its T run 7 % slow (the slew, and 2 % that clocks may differ by): a new leader
+// that was a few seconds behind would otherwise make all that is due late by as much, until the slew had made up for it, twenty seconds a
+// second. An earlier leader's entries say nothing: where T began lower under the one after it, leases given by that one would be cut short by what the
+// next one took back. A process that has seen no live entry since its
 // start jumps to its wall clock and says by how much (Shift), by which leases are prolonged. Entries up to the log's last
 // index at the start count as replayed. What is due is driven by a timer here; an idle group writes nothing.
 //

@@ -9,6 +9,9 @@ import (
 // slewPart is the share of elapsed time by which log time may run fast or slow to come nearer to the wall clock: 5 %.
 const slewPart = 20
 
+// clockPart is the share by which two nodes' monotonic clocks are taken to differ at most: 2 %, each being within 1 % of the true pace.
+const clockPart = 50
+
 // logTime makes T, the only clock that the state knows (semantics: it never falls, is steady over leader changes, and
 // shortens no lease whatever a wall clock does).
 //
@@ -24,8 +27,9 @@ type logTime struct {
 	live     bool          // an entry was applied live since the start
 	appliedT int64         // T of the last applied entry, ms
 	appliedM time.Duration // monotonic reading at its apply; meaningful if live
-	// seenT and seenM are the like of the entry that was the least late when it was applied: see applied.
+	// seenT and seenM are the like of the entry of seenTerm that was the least late when it was applied: see applied.
 	seenT, seenM time.Duration
+	seenTerm     uint64
 
 	leading bool
 	anchorT time.Duration // T at the anchor as a Duration since 1970; of this leader's own stamps
@@ -33,18 +37,20 @@ type logTime struct {
 	jumps   bool          // the next stamp may jump: no live entry yet
 }
 
-// applied takes note of an entry's T. live is false while the log of an earlier life is replayed.
-func (t *logTime) applied(at int64, live bool) {
+// applied takes note of an entry's T. live is false while the log of an earlier life is replayed; term is 0 for a snapshot's.
+func (t *logTime) applied(at int64, term uint64, live bool) {
 	t.appliedT = at
 	if live {
-		was := t.live
+		same := t.live && term == t.seenTerm && term != 0
 		t.live = true
 		t.appliedM = t.clock.Mono()
 		// An entry is applied some time after it was stamped, seconds where a follower is behind, so its pair says how far T must
-		// have come at least. An earlier pair may say more: a leader's T loses no more than the slew on any clock. Without it the
-		// next leader's T would begin by so much too low, and all that is due would be late until the slew had made up for it.
-		if d := time.Duration(at) * time.Millisecond; !was || d >= t.seen(t.appliedM) {
-			t.seenT, t.seenM = d, t.appliedM
+		// have come at least. An earlier pair may say more: a leader's T loses no more than the slew, and what clocks differ by. Without it
+		// the next leader's T would begin by so much too low, and all that is due would be late until the slew had made up for it.
+		// A pair holds for the leader that stamped it. The T of the next one may have begun lower, and leases that it gave would be
+		// shortened by what the T of its successor began higher again.
+		if d := time.Duration(at) * time.Millisecond; !same || d >= t.seen(t.appliedM) {
+			t.seenT, t.seenM, t.seenTerm = d, t.appliedM, term
 		}
 	}
 }
@@ -52,7 +58,7 @@ func (t *logTime) applied(at int64, live bool) {
 // seen is how far T must have come at a monotonic reading, by the best pair.
 func (t *logTime) seen(mono time.Duration) time.Duration {
 	elapsed := max(mono-t.seenM, 0)
-	return t.seenT + elapsed - elapsed/slewPart
+	return t.seenT + elapsed - elapsed/slewPart - elapsed/clockPart
 }
 
 // from is the pair that a node goes on from that does not lead and has applied a live entry: that of the last entry, or what the

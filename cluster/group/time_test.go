@@ -30,70 +30,92 @@ func TestLogTime(t *testing.T) {
 		wantShift int64
 	}{
 		{"a new process jumps to the wall, and says by how much", func(c *handClock, l *logTime) {
-			l.applied(base-5000, false)
+			l.applied(base-5000, 1, false)
 			l.lead()
 		}, 0, 5000},
 		{"an empty state jumps from zero", func(c *handClock, l *logTime) { l.lead() }, 0, base},
 		{"a wall in the past is not jumped to", func(c *handClock, l *logTime) {
-			l.applied(base+5000, false)
+			l.applied(base+5000, 1, false)
 			l.lead()
 		}, 5000, 0},
 		{"one who saw a live entry goes on by its own clock", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(3 * second)
 			l.lead()
 		}, 3000, 0},
 		{"an entry that was applied late does not make T late", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(second)
-			l.applied(base+100, true) // stamped 900 ms ago
+			l.applied(base+100, 1, true) // stamped 900 ms ago
 			l.lead()
-		}, 950, 0},
-		{"nor do many, but for 5 %, which the wall gives back", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+		}, 930, 0},
+		{"nor do many, but for 7 %, of which the wall gives 5 back", func(c *handClock, l *logTime) {
+			l.applied(base, 1, true)
 			for i := range int64(40) {
 				c.run(100 * time.Millisecond)
-				l.applied(base+10*i, true)
+				l.applied(base+10*i, 1, true)
 			}
 			l.lead()
 			l.stamp()
 			c.run(4 * second)
-		}, 8000, 0},
+		}, 7920, 0},
 		{"one that was applied in time counts anew", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(second)
-			l.applied(base+990, true)
+			l.applied(base+990, 1, true)
 			c.run(second)
-			l.applied(base+1000, true)
+			l.applied(base+1000, 1, true)
 			l.lead()
-		}, 1940, 0},
-		{"a late entry hides no wait without a leader", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+		}, 1920, 0},
+		{"a leader whose T began low is gone on from, and not the one before it", func(c *handClock, l *logTime) {
+			l.applied(base, 1, true)
+			c.run(10 * second)
+			l.applied(base+9000, 2, true)
 			c.run(second)
-			l.applied(base+900, true)
+			l.lead()
+		}, 10_050, 0},
+		{"nor where a snapshot tells of it", func(c *handClock, l *logTime) {
+			l.applied(base, 1, true)
+			c.run(10 * second)
+			l.applied(base+9000, 0, true)
+			c.run(second)
+			l.lead()
+		}, 10_050, 0},
+		{"half an hour under a leader that loses the slew on a slower clock", func(c *handClock, l *logTime) {
+			for i := range int64(18_000) {
+				l.applied(base+95*i, 1, true)
+				c.run(102 * time.Millisecond)
+			}
+			l.lead()
+			c.wall = base + 95*18_000
+		}, 95*17_999 + 96, 0},
+		{"a late entry hides no wait without a leader", func(c *handClock, l *logTime) {
+			l.applied(base, 1, true)
+			c.run(second)
+			l.applied(base+900, 1, true)
 			c.run(10 * second)
 			l.lead()
 		}, 11_000, 0},
 		{"the wall an hour ahead gains 5 %", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(10 * second)
 			c.wall += 3_600_000
 			l.lead()
 		}, 10_500, 0},
 		{"the wall an hour behind loses 5 %", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(10 * second)
 			c.wall -= 3_600_000
 			l.lead()
 		}, 9_500, 0},
 		{"a small difference is made up and no more", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(10 * second)
 			c.wall += 200
 			l.lead()
 		}, 10_200, 0},
 		{"many stamps a millisecond keep the pace", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			l.lead()
 			for range 10_000 {
 				c.mono += 100 * time.Microsecond
@@ -102,13 +124,13 @@ func TestLogTime(t *testing.T) {
 			}
 		}, 1050, 0},
 		{"stamps before their apply do not slow time down", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			l.lead()
 			for i := range 100 {
 				c.run(10 * time.Millisecond)
 				at, _ := l.stamp()
 				if i%2 == 0 {
-					l.applied(at-50, true) // an earlier entry, applied late
+					l.applied(at-50, 1, true) // an earlier entry, applied late
 				}
 			}
 		}, 1000, 0},
@@ -119,7 +141,7 @@ func TestLogTime(t *testing.T) {
 			c.wall += 3_600_000
 		}, 1050, 0},
 		{"a jump that was lost with its entry is made again", func(c *handClock, l *logTime) {
-			l.applied(base-9000, false)
+			l.applied(base-9000, 1, false)
 			l.lead()
 			l.stamp()
 			l.follow()
@@ -127,7 +149,7 @@ func TestLogTime(t *testing.T) {
 			l.lead()
 		}, 1000, 10_000},
 		{"a follower's estimate", func(c *handClock, l *logTime) {
-			l.applied(base, true)
+			l.applied(base, 1, true)
 			c.run(2 * second)
 		}, 2000, 0},
 	} {
