@@ -255,14 +255,7 @@ func TestAheadOfASlowLeader(t *testing.T) {
 				}
 				if dies {
 					c.cut(l)
-					c.until(10*time.Second, "no other leader", func() bool {
-						for _, nd := range c.nodes {
-							if nd != l && nd.g.Status().Leader {
-								return true
-							}
-						}
-						return false
-					})
+					c.successor(l)
 				}
 				disk.hang.Store(nil)
 				close(hang)
@@ -322,15 +315,7 @@ func TestAheadOfAFailedLeader(t *testing.T) {
 			}
 		}
 		c.cut(l)
-		var next *node
-		c.until(10*time.Second, "no other leader", func() bool {
-			for _, nd := range c.nodes {
-				if nd != l && nd.g.Status().Leader {
-					next = nd
-				}
-			}
-			return next != nil
-		})
+		next := c.successor(l)
 		next.do(t, enqueue("q", "third"))
 		c.join(l)
 		c.until(10*time.Second, "the old leader has not heard of the new term", func() bool {

@@ -189,6 +189,19 @@ func (c *cluster) until(d time.Duration, what string, ok func() bool) {
 // pass lets time go by.
 func pass(d time.Duration) { <-time.After(d) }
 
+// successor waits for a leader other than the one before, which may think that it still is one.
+func (c *cluster) successor(before *node) (next *node) {
+	c.until(10*time.Second, "no other leader", func() bool {
+		for _, nd := range c.nodes {
+			if nd != before && !nd.stopped && nd.g.Status().Leader {
+				next = nd
+			}
+		}
+		return next != nil
+	})
+	return next
+}
+
 func (c *cluster) leader() *node {
 	c.t.Helper()
 	var found *node
