@@ -3,7 +3,6 @@ package group
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -217,21 +216,11 @@ func TestAheadOfASlowLeader(t *testing.T) {
 	for _, dies := range []bool{false, true} {
 		t.Run(fmt.Sprintf("dies=%v", dies), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				var disks []*slowDisk
-				c := newCluster(t, 3, func(cfg *Config) {
-					d := &slowDisk{LogStore: cfg.Logs}
-					disks = append(disks, d)
-					cfg.Logs = d
-				})
+				c, diskOf := newSlowCluster(t, 3)
 				l := c.leader()
 				l.do(t, enqueue("q", "first"))
 				c.agree()
-				var disk *slowDisk
-				for i, nd := range c.nodes {
-					if nd == l {
-						disk = disks[i]
-					}
-				}
+				disk := diskOf(l)
 				before := l.g.applied.Load()
 				hang := make(chan struct{})
 				disk.hang.Store(&hang)
@@ -289,17 +278,12 @@ func TestAheadOfASlowLeader(t *testing.T) {
 // not panic over either, whatever it is at: applying what it took ahead, standing for election, following.
 func TestAheadOfAFailedLeader(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var disks []*slowDisk
-		c := newCluster(t, 3, func(cfg *Config) {
-			d := &slowDisk{LogStore: cfg.Logs}
-			disks = append(disks, d)
-			cfg.Logs = d
-		})
+		c, diskOf := newSlowCluster(t, 3)
 		l := c.leader()
 		l.do(t, enqueue("q", "first"))
 		c.agree()
 		broken := errors.New("broken disk")
-		disks[slices.Index(c.nodes, l)].fails.Store(&broken)
+		diskOf(l).fails.Store(&broken)
 		o := l.send(enqueue("q", "second"))
 		select {
 		case err := <-l.fatal:

@@ -1,13 +1,15 @@
 package group
 
 import (
+	"slices"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/hashicorp/raft"
 )
 
-// slowDisk is a log store whose writes hang while hang is set, and take delay (ns).
+// slowDisk is a log store whose writes hang while hang is set, take delay (ns), and fail while fails is set.
 type slowDisk struct {
 	raft.LogStore
 	hang  atomic.Pointer[chan struct{}]
@@ -26,6 +28,17 @@ func (s *slowDisk) StoreLogs(logs []*raft.Log) error {
 		return *err
 	}
 	return s.LogStore.StoreLogs(logs)
+}
+
+// newSlowCluster is a cluster whose disks can be made to hang, to be slow and to fail.
+func newSlowCluster(t testing.TB, n int) (c *cluster, diskOf func(*node) *slowDisk) {
+	var disks []*slowDisk // of the nodes in their order, which none leaves
+	c = newCluster(t, n, func(cfg *Config) {
+		d := &slowDisk{LogStore: cfg.Logs}
+		disks = append(disks, d)
+		cfg.Logs = d
+	})
+	return c, func(nd *node) *slowDisk { return disks[slices.Index(c.nodes, nd)] }
 }
 
 // Seal has entries sent ahead where the store below does.
