@@ -49,7 +49,7 @@ test: setup lint build ## every test that CI runs, race detector on
 	cd bench/peers && go test -race ./...
 	cd bench/openapi && go test ./...
 
-verify: ## the whole programme, layer after layer, two hours, or those of LAYERS="model soak": the end of bin/verify.log says which failed
+verify: ## the whole programme, layer after layer, an hour and a half, or those of LAYERS="model soak": the end of bin/verify.log says which failed
 	@scripts/verify $(LAYERS)
 
 coverage: ## the share of statements of fsm and wire that their tests reach; less than 95 % fails
