@@ -2,11 +2,11 @@ package httpapi
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,7 +82,7 @@ type API struct {
 	log    *slog.Logger
 	mux    *http.ServeMux
 	routes []*route
-	docs   []byte // the OpenAPI document
+	docs   func() ([]byte, error) // the OpenAPI document, made when it is first asked for
 
 	maxBody int64
 	bodies  budget
@@ -115,10 +115,7 @@ func New(cfg Config) (*API, error) {
 		}
 		a.mux.Handle(r.method+" "+r.path, r)
 	}
-	var err error
-	if a.docs, err = document(a.routes, cfg.Beside, cfg.Version); err != nil {
-		return nil, fmt.Errorf("http api: %w", err)
-	}
+	a.docs = sync.OnceValues(func() ([]byte, error) { return document(a.routes, cfg.Beside, cfg.Version) })
 	return a, nil
 }
 

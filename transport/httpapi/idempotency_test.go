@@ -81,7 +81,11 @@ func TestEveryWriteTakesAKey(t *testing.T) {
 			Responses  map[string]struct{ Headers map[string]any }
 		}
 	}
-	if err := json.Unmarshal(a.docs, &doc); err != nil {
+	docs, err := a.docs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(docs, &doc); err != nil {
 		t.Fatal(err)
 	}
 	taking := 0

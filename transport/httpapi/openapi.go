@@ -21,8 +21,12 @@ func documentRoutes() []*route {
 	return []*route{{
 		method: "GET", path: "/v1/openapi.json", summary: "This document", local: true, out: reflect.TypeFor[Any](),
 		serve: func(x *exchange) *wire.Fault {
+			docs, err := x.api.docs()
+			if err != nil {
+				return wire.NewFault(wire.CodeInternal, "no document: %v", err)
+			}
 			x.w.Header().Set("Cache-Control", "max-age=60")
-			x.send(http.StatusOK, "application/json", x.api.docs)
+			x.send(http.StatusOK, "application/json", docs)
 			return nil
 		},
 	}}
