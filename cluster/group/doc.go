@@ -41,10 +41,12 @@
 // disk has it; its comment says how, and why that is all there is to keep back. One message alone then takes the longer of the
 // leader's and a follower's write and not their sum, and raft's main loop is free to hear of commits while the disk works.
 //
-// # Votes
+// # Votes and heartbeats
 //
-// A vote is judged by the logs alone, and not by who votes in the configuration that the voter has (ballots): of three with one dead, a
+// A vote is judged by the logs alone, and not by who votes in the configuration that the voter has (ballot): of three with one dead, a
 // node that is behind a change of the membership must still elect the one that is not.
+//
+// A heartbeat is answered at once, disk or no disk, where that changes nothing; state and term are changed by raft's own loop alone (beat).
 //
 // # Leases that ride along
 //

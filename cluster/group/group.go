@@ -97,11 +97,11 @@ type Group struct {
 	stopTimer    chan struct{}
 	stopLead     chan struct{}
 	stopReads    chan struct{}
-	stopBallots  chan struct{} // closed when raft has ended
+	stopInbox    chan struct{} // closed when raft has ended
 	stopProposer chan struct{}
 	wg           sync.WaitGroup // watch and propose
 	loops        sync.WaitGroup // the other loops
-	ballots      sync.WaitGroup // what takes requests in for raft: the last to end
+	inbox        sync.WaitGroup // what takes requests in for raft: the last to end
 }
 
 var errBroken = errors.New("the group has failed and does nothing more")
@@ -130,7 +130,7 @@ func New(cfg Config) (*Group, error) {
 		stopTimer:    make(chan struct{}),
 		stopLead:     make(chan struct{}),
 		stopReads:    make(chan struct{}),
-		stopBallots:  make(chan struct{}),
+		stopInbox:    make(chan struct{}),
 		stopProposer: make(chan struct{}),
 	}
 	g.limits.defaults()
@@ -159,8 +159,8 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	ballots := newBallots(g.ahead.Transport(g.contacts.transport(cfg.Transport)))
-	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, ballots.transport())
+	in := newInbox(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.stopInbox)
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, in.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
@@ -171,7 +171,7 @@ func New(cfg Config) (*Group, error) {
 	g.wg.Add(2)
 	go g.watch()
 	go g.propose()
-	g.ballots.Go(func() { ballots.pass(g.voter, g.stopBallots) })
+	g.inbox.Go(func() { in.pass(r, g.voter) })
 	for _, loop := range []func(){g.lead, g.keepTime, g.keepSchedules, g.verifyReads, g.keepSnapshots, g.hashCheckpoints} {
 		g.loops.Go(loop)
 	}
@@ -315,8 +315,8 @@ func (g *Group) stop(ctx context.Context) error {
 	if down != nil {
 		err = errors.Join(err, fmt.Errorf("stop raft: %w", down))
 	}
-	close(g.stopBallots)
-	g.ballots.Wait()
+	close(g.stopInbox)
+	g.inbox.Wait()
 	if !within(ctx, 0, g.ahead.Close) {
 		return fmt.Errorf("stop group %d: log: %w", g.cfg.Number, ctx.Err())
 	}

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -73,13 +74,16 @@ func (s sealing) StoreLogs(logs []*raft.Log) error {
 
 func (s sealing) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
 
-// fastBeat answers heartbeats beside raft's main loop, as the network transport does, so that they pass a slow disk.
+// fastBeat hands heartbeats over beside raft's main loop, as the network transport does, so that they pass a slow disk.
 type fastBeat struct {
 	*raft.InmemTransport
-	out  chan raft.RPC
-	end  chan struct{}
-	beat atomic.Pointer[func(raft.RPC)]
+	out   chan raft.RPC
+	end   chan struct{}
+	beat  atomic.Pointer[func(raft.RPC)]
+	alone atomic.Bool // other requests of the leader are refused
 }
+
+var errAlone = errors.New("heartbeats alone")
 
 func newFastBeat(in *raft.InmemTransport) *fastBeat {
 	f := &fastBeat{InmemTransport: in, out: make(chan raft.RPC), end: make(chan struct{})}
@@ -87,10 +91,14 @@ func newFastBeat(in *raft.InmemTransport) *fastBeat {
 		for {
 			select {
 			case rpc := <-in.Consumer():
-				if a, ok := rpc.Command.(*raft.AppendEntriesRequest); ok && a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 &&
-					len(a.Entries) == 0 && a.LeaderCommitIndex == 0 {
-					if handle := f.beat.Load(); handle != nil {
-						(*handle)(rpc)
+				if a, ok := rpc.Command.(*raft.AppendEntriesRequest); ok {
+					beat := a.Term != 0 && a.PrevLogEntry == 0 && a.PrevLogTerm == 0 && len(a.Entries) == 0 && a.LeaderCommitIndex == 0
+					if handle := f.beat.Load(); beat && handle != nil {
+						go (*handle)(rpc)
+						continue
+					}
+					if f.alone.Load() {
+						rpc.Respond(&raft.AppendEntriesResponse{}, errAlone)
 						continue
 					}
 				}
