@@ -27,6 +27,7 @@ type disk struct {
 	gapless bool
 	blame   func(format string, args ...any)
 	count   func(what string)
+	stores  func(l *raft.Log) // sees every entry that is about to be written
 
 	mu      sync.Mutex
 	dead    bool
@@ -51,7 +52,7 @@ type snapshot struct {
 
 func (d *disk) fresh(name string) *disk {
 	return &disk{
-		name: name, dice: d.dice, most: d.most, gapless: d.gapless, blame: d.blame, count: d.count,
+		name: name, dice: d.dice, most: d.most, gapless: d.gapless, blame: d.blame, count: d.count, stores: d.stores,
 		logs: map[uint64]*raft.Log{}, kv: map[string][]byte{},
 	}
 }
@@ -142,6 +143,11 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 		mine[i] = copied(l)
 	}
 	d.mu.Lock()
+	if !d.dead {
+		for _, l := range mine {
+			d.stores(l)
+		}
+	}
 	if d.gapless && d.last != 0 && logs[0].Index != d.last+1 {
 		defer d.mu.Unlock()
 		return fmt.Errorf("entry %d does not follow entry %d", logs[0].Index, d.last)

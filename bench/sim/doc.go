@@ -28,6 +28,7 @@
 // Beside what history.Check demands (G1 to G15, G18), a run fails when
 //
 //   - a node applies an entry that is not on a majority's disks, or another one than a node before it at that index;
+//   - two nodes store different entries of one index and term (G15);
 //   - a node stores an entry that was damaged on its way, or starts with a bit flipped on its disk (G16);
 //   - a leader that was silent while another one was elected answers a read from before what had been applied anywhere when it was asked (G14);
 //   - a node is still there 2 s after a write of its log or its term has failed (G17);

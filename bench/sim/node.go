@@ -39,19 +39,18 @@ type node struct {
 
 // process is one life of a node.
 type process struct {
-	n       *node
-	id      raft.ServerID
-	disk    *disk
-	halt    *store.Halt
-	post    *post
-	group   *group.Group
-	doors   *transport.Server
-	lis     *listener
-	dead    atomic.Bool
-	ended   chan struct{} // closed when it has ended by itself
-	fatal   atomic.Pointer[error]
-	setting chan struct{} // holds a token while a stable value is set
-	wants   atomic.Bool   // it has been given a reason to end by itself
+	n     *node
+	id    raft.ServerID
+	disk  *disk
+	halt  *store.Halt
+	post  *post
+	group *group.Group
+	doors *transport.Server
+	lis   *listener
+	dead  atomic.Bool
+	ended chan struct{} // closed when it has ended by itself
+	fatal atomic.Pointer[error]
+	wants atomic.Bool // it has been given a reason to end by itself
 }
 
 func (n *node) addr() string { return n.host + ":7340" }
@@ -80,7 +79,7 @@ func (n *node) rename() {
 // start begins a process on what the disk has. The turn is held.
 func (n *node) start() error {
 	w := n.w
-	p := &process{n: n, id: n.id(), disk: n.disk(), ended: make(chan struct{}), setting: make(chan struct{}, 1)}
+	p := &process{n: n, id: n.id(), disk: n.disk(), ended: make(chan struct{})}
 	p.halt = store.NewHalt(p.end)
 	files := snaps{n.disk()}
 	if newest := files.newest(); newest > 0 && p.disk.end() > newest {
@@ -261,28 +260,23 @@ func (l logs) GetLog(index uint64, out *raft.Log) error {
 	return err
 }
 
-// stable is the same of the product's stable store. Raft sets terms on two goroutines. Who has to wait for the other must do so
-// here, and not for the store's mutex: while somebody waits for a mutex a bubble's time stands still.
+// stable is the same of the product's stable store.
 type stable struct {
 	*store.Stable
 	p *process
 }
 
-func (s stable) Set(key, val []byte) error {
-	return s.set(func() error { return s.Stable.Set(key, val) })
-}
+func (s stable) Set(key, val []byte) error { return s.unlessDead(s.Stable.Set(key, val)) }
 
 func (s stable) SetUint64(key []byte, v uint64) error {
-	return s.set(func() error { return s.Stable.SetUint64(key, v) })
+	return s.unlessDead(s.Stable.SetUint64(key, v))
 }
 
-func (s stable) set(f func() error) error {
-	s.p.setting <- struct{}{}
-	defer func() { <-s.p.setting }()
-	if err := f(); err != nil && !s.p.dead.Load() {
-		return err
+func (s stable) unlessDead(err error) error {
+	if s.p.dead.Load() {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // hosted is what the doors want of a node: this process, and the machine it is on. There is no gossip: members are those of the plan.

@@ -35,11 +35,15 @@ type world struct {
 	living    map[*node]bool               // guarded by mu: whose processes run, or are about to
 	down      bool                         // guarded by mu: no majority of them
 	entries   map[uint64]*history.LogEntry // guarded by mu: as the first node applied them
+	stored    map[place]uint32             // guarded by mu: sums of all entries, as the first node stored them
 	sometimes map[string]int               // guarded by mu
 	faults    map[string]int               // guarded by mu: carried out
 	wrong     []string                     // guarded by mu
 	broken    int                          // guarded by mu: how many wrongs there were
 }
+
+// place is where an entry is in a log, and names it: no two have the same.
+type place struct{ index, term uint64 }
 
 // shownWrongs is how many of a run's wrongs are kept.
 const shownWrongs = 20
@@ -47,13 +51,14 @@ const shownWrongs = 20
 func newWorld(p *Plan) *world {
 	w := &world{
 		plan: p, dice: newDice(p.Seed), trace: newTrace(), rec: history.Keep(0), healed: make(chan struct{}), change: make(chan struct{}, 1),
-		living: map[*node]bool{}, entries: map[uint64]*history.LogEntry{}, sometimes: map[string]int{}, faults: map[string]int{},
+		living: map[*node]bool{}, entries: map[uint64]*history.LogEntry{}, stored: map[place]uint32{},
+		sometimes: map[string]int{}, faults: map[string]int{},
 	}
 	w.net = newNetwork(w.dice, w.trace, p.Net)
 	for i := range p.Nodes { // doors answer HTTP at loopback alone, so that is what machines are called
 		n := &node{w: w, slot: i, host: fmt.Sprintf("127.0.0.%d", i+1), clock: newClock(p.Clocks[i]), turn: make(chan struct{}, 1)}
 		n.rename()
-		base := &disk{dice: w.dice, most: p.Writes, gapless: p.Gapless[i], blame: w.blame, count: w.count}
+		base := &disk{dice: w.dice, most: p.Writes, gapless: p.Gapless[i], blame: w.blame, count: w.count, stores: w.stores}
 		n.diskAt.Store(base.fresh(n.host))
 		w.nodes = append(w.nodes, n)
 	}
@@ -106,6 +111,20 @@ func (w *world) rises(n *node) {
 func (w *world) killed(n *node, led bool) {
 	w.trace.say("%s is killed; it led: %v", n.id(), led)
 	w.rec.Add(history.Event{Kind: history.Mark, Note: history.Killed, Node: n.host, Leader: led})
+}
+
+// stores sees every entry that a node is about to store. Two with the same index and term are the same (Ongaro's dissertation, 3.5): where they
+// are not, the nodes' states part unless one of them is cut off by chance.
+func (w *world) stores(l *raft.Log) {
+	sum := crc32.Update(uint32(l.Type), crc32.IEEETable, l.Data)
+	at := place{l.Index, l.Term}
+	w.mu.Lock()
+	was, met := w.stored[at]
+	w.stored[at] = sum
+	w.mu.Unlock()
+	if met && was != sum {
+		w.blame("G15: there are two entries of index %d and term %d", l.Index, l.Term)
+	}
 }
 
 // applied sees every entry that a process applies, before anybody is answered.
