@@ -259,6 +259,7 @@ func (n *Node) groupConfig(c group.Config) (group.Config, error) {
 	c.ClientAddr = n.clientAddr
 	c.Digests = n.digests
 	c.Fatal = n.fatal
+	c.Failed = n.halt.Tripped()
 	c.Metrics = n.meters.group
 	c.Aside = aside
 	return n.tapped(c)

@@ -94,6 +94,7 @@ func (n *node) start() error {
 		ClientAddr: w.clientAddr,
 		Digests:    w.digests,
 		Fatal:      p.end,
+		Failed:     p.halt.Tripped(),
 		Tap:        func(index, term uint64, data []byte) { w.applied(p, index, term, data) },
 		Raft: func(c *raft.Config) {
 			e := time.Duration(w.plan.Raft) * time.Millisecond

@@ -18,7 +18,7 @@ func (in *inbox) SetHeartbeatHandler(func(raft.RPC)) { in.Transport.SetHeartbeat
 func (in *inbox) beat(rpc raft.RPC) {
 	r := in.raft.Load()
 	req, ok := rpc.Command.(*raft.AppendEntriesRequest)
-	if !ok || r == nil || r.State() != raft.Follower || r.CurrentTerm() != req.Term {
+	if !ok || r == nil || in.broken() || r.State() != raft.Follower || r.CurrentTerm() != req.Term {
 		in.give(rpc)
 		return
 	}

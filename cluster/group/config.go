@@ -42,6 +42,8 @@ type Config struct {
 	Stable    raft.StableStore
 	Snapshots raft.SnapshotStore
 	Transport raft.Transport
+	// Failed is closed when one of the stores has failed: from then on raft is handed no request. Nil: they never do.
+	Failed <-chan struct{}
 
 	// Raft has the last word on raft's settings; for tests.
 	Raft func(*raft.Config)

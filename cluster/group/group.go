@@ -159,7 +159,7 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	in := newInbox(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.stopInbox)
+	in := newInbox(g.ahead.Transport(g.contacts.transport(cfg.Transport)), cfg.Failed, g.stopInbox)
 	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, in.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)

@@ -6,18 +6,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// inbox is where the requests of other nodes come in, before raft gets them: votes asked for are judged by the logs alone (ballot.go), and
-// heartbeats are kept from changing raft beside its own loop (beat.go).
+// inbox is where the requests of other nodes come in, before raft gets them: votes asked for are judged by the logs alone (ballot.go),
+// heartbeats are kept from changing raft beside its own loop (beat.go), and after a failure of a store nothing comes through.
 type inbox struct {
 	raft.Transport
 	out    chan raft.RPC
 	latest chan *raft.AppendEntriesRequest // one heartbeat that has been answered and that raft has not heard of
+	failed <-chan struct{}                 // closed when a store has failed; nil: never
 	end    <-chan struct{}                 // closed when raft has ended
 	raft   atomic.Pointer[raft.Raft]       // nil until pass
 }
 
-func newInbox(t raft.Transport, end <-chan struct{}) *inbox {
-	return &inbox{Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), end: end}
+func newInbox(t raft.Transport, failed, end <-chan struct{}) *inbox {
+	return &inbox{Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), failed: failed, end: end}
 }
 
 // transport is for raft to use; it has all that raft looks for in the one below.
@@ -61,13 +62,30 @@ func (in *inbox) pass(r *raft.Raft, voter func() raft.ServerID) {
 	}
 }
 
-// give waits until raft's loop takes a request; false: it has ended, and nobody answers this one, as with those that raft has not taken
-// when it ends.
+// give waits until raft's loop takes a request; false: it takes none any more, and nobody answers this one. After a failed write raft goes on as
+// if it had what it has not (hashicorp/raft v1.8.0, raft.go, appendEntries: "leaving r.getLastLog() in the wrong state"), and would panic
+// over the entries that the next request calls committed, in the middle of the node's orderly end. The loop waits in the store that has
+// failed until it is let go (store.Halt), so whoever waits here has seen it by then.
 func (in *inbox) give(rpc raft.RPC) bool {
+	if in.broken() {
+		return false
+	}
 	select {
 	case in.out <- rpc:
 		return true
+	case <-in.failed:
+		return false
 	case <-in.end:
+		return false
+	}
+}
+
+// broken says whether a store has failed.
+func (in *inbox) broken() bool {
+	select {
+	case <-in.failed:
+		return true
+	default:
 		return false
 	}
 }
