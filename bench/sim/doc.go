@@ -71,7 +71,8 @@
 // # Decisions (2026-11)
 //
 // Raft's messages travel singly instead of on streams through raft's own network transport: loss, doubling and overtaking are harder
-// on raft than TCP would be, and cost less to simulate. They are encoded as that transport does.
+// on raft than TCP would be, and cost less to simulate. They are encoded as that transport does. Every second snapshot comes once more, seconds
+// later, as from a connection that its sender has given up and whose bytes were on their way.
 //
 // Election time-outs are 250 ms to 2 s, and commit time-outs a quarter of that instead of the product's 5 ms, which would be most of the
 // messages and of a run's time.

@@ -46,7 +46,8 @@
 // A vote is judged by the logs alone, and not by who votes in the configuration that the voter has (ballot): of three with one dead, a
 // node that is behind a change of the membership must still elect the one that is not.
 //
-// A heartbeat is answered at once, disk or no disk, where that changes nothing; state and term are changed by raft's own loop alone (beat).
+// A heartbeat is answered at once, disk or no disk, where that changes nothing; state and term are changed by raft's own loop alone (beat). A
+// snapshot that comes when this node has long more is not installed (late). A leader that is none any more sends no entries (gate).
 //
 // # Leases that ride along
 //

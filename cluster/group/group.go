@@ -97,11 +97,12 @@ type Group struct {
 	stopTimer    chan struct{}
 	stopLead     chan struct{}
 	stopReads    chan struct{}
-	stopInbox    chan struct{} // closed when raft has ended
+	stopGate     chan struct{} // closed when raft has ended, or is waited for no longer
 	stopProposer chan struct{}
 	wg           sync.WaitGroup // watch and propose
 	loops        sync.WaitGroup // the other loops
-	inbox        sync.WaitGroup // what takes requests in for raft: the last to end
+	gate         *gate
+	gates        sync.WaitGroup // of the gate: the last to end
 }
 
 var errBroken = errors.New("the group has failed and does nothing more")
@@ -130,7 +131,7 @@ func New(cfg Config) (*Group, error) {
 		stopTimer:    make(chan struct{}),
 		stopLead:     make(chan struct{}),
 		stopReads:    make(chan struct{}),
-		stopInbox:    make(chan struct{}),
+		stopGate:     make(chan struct{}),
 		stopProposer: make(chan struct{}),
 	}
 	g.limits.defaults()
@@ -159,19 +160,20 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	in := newInbox(g.ahead.Transport(g.contacts.transport(cfg.Transport)), cfg.Failed, g.stopInbox)
-	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, in.transport())
+	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), cfg.Failed, g.stopGate)
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.gate.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
 	started = true
 	g.raft = r
+	g.gate.open(r)
 	g.running.Store(true)
 
 	g.wg.Add(2)
 	go g.watch()
 	go g.propose()
-	g.inbox.Go(func() { in.pass(r, g.voter) })
+	g.gates.Go(func() { g.gate.pass(g.voter) })
 	for _, loop := range []func(){g.lead, g.keepTime, g.keepSchedules, g.verifyReads, g.keepSnapshots, g.hashCheckpoints} {
 		g.loops.Go(loop)
 	}
@@ -291,11 +293,9 @@ func (g *Group) stop(ctx context.Context) error {
 	g.farewell()
 	g.waitUntil(ctx, g.limits.TransferWithin, func() bool { return g.inFlight.Load() == 0 })
 	if led && g.raft.State() == raft.Leader && g.peers() > 0 {
-		within(ctx, g.limits.TransferWithin, func() {
-			if err := g.raft.LeadershipTransfer().Error(); err != nil {
-				g.log.Warn("leadership not handed away", "err", err)
-			}
-		})
+		if err := g.handOver(ctx); err != nil {
+			g.log.Warn("leadership not handed away", "err", err)
+		}
 	}
 	close(g.stopSnapshot)
 	close(g.stopTimer)
@@ -310,13 +310,14 @@ func (g *Group) stop(ctx context.Context) error {
 	g.lose(errStopping, RedirectStopping)
 	var down error
 	if !within(ctx, 0, func() { down = g.raft.Shutdown().Error() }) {
+		close(g.stopGate)
 		return fmt.Errorf("stop group %d: raft: %w", g.cfg.Number, ctx.Err())
 	}
 	if down != nil {
 		err = errors.Join(err, fmt.Errorf("stop raft: %w", down))
 	}
-	close(g.stopInbox)
-	g.inbox.Wait()
+	close(g.stopGate)
+	g.gates.Wait()
 	if !within(ctx, 0, g.ahead.Close) {
 		return fmt.Errorf("stop group %d: log: %w", g.cfg.Number, ctx.Err())
 	}

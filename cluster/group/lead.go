@@ -1,6 +1,9 @@
 package group
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -174,4 +177,22 @@ func (g *Group) farewell() {
 	g.redirect(errStopping, RedirectStopping, &b)
 	g.mu.Unlock()
 	g.finish(&b)
+}
+
+// handOver has raft hand leadership to another voter, and waits for that for Limits.TransferWithin at most. Raft is asked where its loop
+// answers alone: a transfer that the loop has not come to when raft ends is never answered.
+func (g *Group) handOver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, g.limits.TransferWithin)
+	defer cancel()
+	if !g.gate.awake(ctx.Done()) {
+		return errors.New("raft's loop does not answer")
+	}
+	done := make(chan error, 1)
+	go func() { done <- g.raft.LeadershipTransfer().Error() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("no answer within %v", g.limits.TransferWithin)
+	}
 }

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -208,14 +209,10 @@ func (g *Group) trip(why string) {
 	term := g.raft.CurrentTerm()
 	g.log.Error("watchdog: leader commits nothing", "term", term, "why", why)
 	done := make(chan error, 1)
-	go func() { done <- g.raft.LeadershipTransfer().Error() }()
-	t := time.NewTimer(g.limits.TransferWithin)
-	defer t.Stop()
+	go func() { done <- g.handOver(context.Background()) }()
 	var err error
 	select {
 	case err = <-done:
-	case <-t.C:
-		err = fmt.Errorf("no answer within %v", g.limits.TransferWithin)
 	case <-g.stopTimer:
 		return
 	}

@@ -81,3 +81,93 @@ func TestNothingComesInAfterAFailure(t *testing.T) {
 		}
 	})
 }
+
+// sent counts what comes to a transport.
+type sent struct {
+	raft.Transport
+	n int
+}
+
+func (s *sent) AppendEntries(raft.ServerID, raft.ServerAddress, *raft.AppendEntriesRequest, *raft.AppendEntriesResponse) error {
+	s.n++
+	return nil
+}
+
+func (s *sent) AppendEntriesPipeline(raft.ServerID, raft.ServerAddress) (raft.AppendPipeline, error) {
+	return sentPipeline{s: s}, nil
+}
+
+type sentPipeline struct {
+	raft.AppendPipeline
+	s *sent
+}
+
+func (p sentPipeline) AppendEntries(*raft.AppendEntriesRequest, *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
+	p.s.n++
+	return nil, nil
+}
+
+// Requests that were put together in a term which is over here are not sent: they may be of two logs.
+func TestDeposedLeaderSendsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 3, nil)
+		defer c.stop()
+		r := c.leader().g.Raft()
+		below := &sent{}
+		g := newGate(below, nil, nil)
+		g.open(r)
+		pipe, err := g.AppendEntriesPipeline("", "")
+		check(t, err)
+		for _, tc := range []struct {
+			name string
+			term uint64
+			want error
+			sent int
+		}{
+			{"of this term", r.CurrentTerm(), nil, 2},
+			{"of one that is over", r.CurrentTerm() - 1, errDeposed, 0},
+		} {
+			below.n = 0
+			req := &raft.AppendEntriesRequest{Term: tc.term}
+			if err := g.AppendEntries("", "", req, nil); !errors.Is(err, tc.want) {
+				t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+			}
+			if _, err := pipe.AppendEntries(req, nil); !errors.Is(err, tc.want) {
+				t.Errorf("%s, by pipeline: %v, want %v", tc.name, err, tc.want)
+			}
+			if below.n != tc.sent {
+				t.Errorf("%s: %d were sent, want %d", tc.name, below.n, tc.sent)
+			}
+		}
+	})
+}
+
+// Raft is not asked for a transfer while its loop waits for the disk: one that was given up is not carried out later.
+func TestHandOverWhileTheLoopWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, diskOf := newSlowCluster(t, 3)
+		defer c.stop()
+		l, f := c.leader(), c.followers()[0]
+		r := l.g.Raft()
+		term := r.CurrentTerm()
+		hang := make(chan struct{})
+		diskOf(l).hang.Store(&hang)
+		change := r.DemoteVoter(f.id, 0, 0) // raft's loop writes it
+		synctest.Wait()
+		began := time.Now()
+		if err := l.g.handOver(t.Context()); err == nil {
+			t.Error("leadership was handed over")
+		}
+		if took := time.Since(began); took > l.g.limits.TransferWithin {
+			t.Errorf("it took %v, %v at most were to be waited", took, l.g.limits.TransferWithin)
+		}
+		diskOf(l).hang.Store(nil)
+		close(hang)
+		check(t, change.Error())
+		pass(5 * time.Second)
+		if r.State() != raft.Leader || r.CurrentTerm() != term {
+			t.Errorf("%v in term %d, want the leader of term %d", r.State(), r.CurrentTerm(), term)
+		}
+		check(t, l.g.handOver(t.Context()))
+	})
+}
