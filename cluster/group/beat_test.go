@@ -100,7 +100,7 @@ func TestHeartbeatsBesideASlowDisk(t *testing.T) {
 		}
 		diskOf(f).hang.Store(nil)
 		close(hang)
-		c.until(time.Second, "the newer term is taken on", func() bool { return r.CurrentTerm() > term })
+		c.beyond(term)
 		c.agree()
 	})
 }

@@ -202,6 +202,12 @@ func (c *cluster) successor(before *node) (next *node) {
 	return next
 }
 
+// beyond waits for a leader of a later term.
+func (c *cluster) beyond(term uint64) {
+	c.t.Helper()
+	c.until(30*time.Second, "no leader of a later term", func() bool { return c.leader().g.Status().Term > term })
+}
+
 func (c *cluster) leader() *node {
 	c.t.Helper()
 	var found *node

@@ -72,6 +72,9 @@ func TestLateSnapshot(t *testing.T) {
 				if want := uint64(int64(term) + max(0, tc.later)); r.CurrentTerm() != want {
 					t.Errorf("the node is in term %d, want %d", r.CurrentTerm(), want)
 				}
+				if tc.later > 0 {
+					c.beyond(term)
+				}
 				c.agree()
 				c.leader().do(t, enqueue("q", "goes on"))
 				c.agree()
