@@ -47,7 +47,7 @@ func simSlice(run string, args ...string) slice {
 
 // clusterSlice is the simulation of whole clusters: the same seeds each time, up to the first that goes wrong.
 func clusterSlice() slice {
-	return slice{simulation, "bench/sim", "^TestSeeds$", []string{"-test.failfast", "-sim.seed", "1", "-sim.seeds", "16", "-sim.for", "20s"}, 3 * time.Minute}
+	return slice{simulation, "bench/sim", "^TestSeeds$", []string{"-test.failfast", "-sim.seed", "1", "-sim.seeds", "64", "-sim.for", "20s"}, 3 * time.Minute}
 }
 
 func diskSlice(run string) slice { return slice{disk, "cluster/store", run, nil, time.Minute} }
