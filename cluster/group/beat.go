@@ -20,7 +20,7 @@ func (g *gate) beat(rpc raft.RPC) {
 	r := g.raft.Load()
 	req, ok := rpc.Command.(*raft.AppendEntriesRequest)
 	if !ok || r == nil || g.broken() || r.State() != raft.Follower || r.CurrentTerm() != req.Term {
-		g.give(rpc)
+		g.give(rpc, nil)
 		return
 	}
 	rpc.Respond(&raft.AppendEntriesResponse{

@@ -64,23 +64,25 @@ func (g *gate) pass(voter func() raft.ServerID) {
 		if req, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && g.late(rpc, req) {
 			continue
 		}
-		if !g.give(rpc) {
+		if !g.give(rpc, nil) {
 			return
 		}
 	}
 }
 
-// give waits until raft's loop takes a request; false: it takes none any more, and nobody answers this one. After a failed write raft goes on as
-// if it had what it has not (raft.go, appendEntries, after its DeleteRange), and would panic over the entries that the next request calls
-// committed, in the middle of the node's orderly end. The loop waits in the store that has failed until it is let go (store.Halt); who waits
-// here has seen it by then.
-func (g *gate) give(rpc raft.RPC) bool {
+// give waits until raft's loop takes a request; false: it has not before done was closed, or takes none any more, and nobody answers this one.
+// After a failed write raft goes on as if it had what it has not (raft.go, appendEntries, after its DeleteRange), and would panic over the
+// entries that the next request calls committed, in the middle of the node's orderly end. The loop waits in the store that has failed until
+// it is let go (store.Halt); who waits here has seen it by then.
+func (g *gate) give(rpc raft.RPC, done <-chan struct{}) bool {
 	if g.broken() {
 		return false
 	}
 	select {
 	case g.out <- rpc:
 		return true
+	case <-done:
+		return false
 	case <-g.failed:
 		return false
 	case <-g.end:
@@ -90,17 +92,8 @@ func (g *gate) give(rpc raft.RPC) bool {
 
 // ask has raft's loop answer a request of the gate's own; nil: it has not before done was closed, or does not.
 func (g *gate) ask(req *raft.AppendEntriesRequest, done <-chan struct{}) *raft.AppendEntriesResponse {
-	if g.broken() {
-		return nil
-	}
 	answer := make(chan raft.RPCResponse, 1)
-	select {
-	case g.out <- raft.RPC{Command: req, RespChan: answer}:
-	case <-done:
-		return nil
-	case <-g.failed:
-		return nil
-	case <-g.end:
+	if !g.give(raft.RPC{Command: req, RespChan: answer}, done) {
 		return nil
 	}
 	select {
