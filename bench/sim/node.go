@@ -86,7 +86,7 @@ func (n *node) start() error {
 		w.count("started from a snapshot and what follows it")
 	}
 	w.rises(n)
-	p.post = newPost(w.net, n.host, raft.ServerAddress(n.id()), func() { w.count("snapshot installed during writes") })
+	p.post = newPost(w.net, n.host, raft.ServerAddress(n.id()), w.count)
 	cfg := group.Config{
 		LocalID: n.id(), Clock: n.clock, Snapshots: files, Transport: p.post,
 		Logs:       logs{store.NewLog(n.disk(), p.halt, store.LogOptions{File: n.host + "/log", Floor: files.newest}), p},

@@ -62,15 +62,14 @@ type post struct {
 	done chan struct{}
 	once sync.Once
 
-	// installed hears of snapshots that were taken in.
-	installed func()
+	count func(what string)
 
 	mu   sync.Mutex
 	beat func(raft.RPC) // guarded by mu
 }
 
-func newPost(n *network, host string, addr raft.ServerAddress, installed func()) *post {
-	p := &post{n: n, host: host, addr: addr, in: make(chan raft.RPC), done: make(chan struct{}), installed: installed}
+func newPost(n *network, host string, addr raft.ServerAddress, count func(what string)) *post {
+	p := &post{n: n, host: host, addr: addr, in: make(chan raft.RPC), done: make(chan struct{}), count: count}
 	n.mu.Lock()
 	n.posts[addr] = p
 	n.mu.Unlock()
@@ -198,9 +197,6 @@ func (p *post) receive(what byte, req, body []byte, answer func([]byte)) {
 			answer(append([]byte{1}, r.Error.Error()...))
 			return
 		}
-		if i, ok := r.Response.(*raft.InstallSnapshotResponse); ok && i.Success && p.installed != nil {
-			p.installed()
-		}
 		answer(append([]byte{0}, encode(r.Response)...))
 	case <-p.done:
 	}
@@ -245,7 +241,13 @@ func (p *post) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args *raf
 		return err
 	}
 	p.stray(to, encode(args), body)
-	return p.call(to, rpcInstall, args, resp, body, installWithin)
+	if err := p.call(to, rpcInstall, args, resp, body, installWithin); err != nil {
+		return err
+	}
+	if resp.Success {
+		p.count("snapshot installed during writes")
+	}
+	return nil
 }
 
 // stray has every second snapshot come once more, seconds later: from a connection that its sender has given up, to the same process.
@@ -258,7 +260,7 @@ func (p *post) stray(target raft.ServerAddress, req, body []byte) {
 		if to.closed() || p.n.cut(edge{p.host, to.host}) {
 			return
 		}
-		p.n.count("snapshot came again, late")
+		to.count("snapshot came again, late")
 		p.n.trace.message(edge{p.host, to.host}, rpcInstall, len(req)+len(body))
 		to.receive(rpcInstall, req, body, func([]byte) {})
 	})

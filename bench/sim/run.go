@@ -21,7 +21,7 @@ import (
 var Required = []string{
 	"attempts exhausted", "batch torn", "damage found", "dedup hit across terms", "deposed leader refused a read", "entry garbled", "expiry raced an ack",
 	"keyed write answered again by another node", "keyed write answered again under another leader", "keyed write of unknown outcome found done",
-	"leader killed with uncommitted entries", "log truncated", "membership change under partition", "snapshot installed during writes",
+	"leader killed with uncommitted entries", "log truncated", "membership change under partition", "snapshot came again, late", "snapshot installed during writes",
 	"stale token refused", "started from a snapshot and what follows it", "stopped as it must", "unknown found absent", "unknown found applied",
 }
 

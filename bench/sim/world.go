@@ -120,7 +120,9 @@ func (w *world) stores(l *raft.Log) {
 	at := place{l.Index, l.Term}
 	w.mu.Lock()
 	was, met := w.stored[at]
-	w.stored[at] = sum
+	if !met {
+		w.stored[at] = sum
+	}
 	w.mu.Unlock()
 	if met && was != sum {
 		w.blame("G15: there are two entries of index %d and term %d", l.Index, l.Term)
