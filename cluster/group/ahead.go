@@ -21,7 +21,7 @@ import (
 //   - the membership, whose changes raft acts on by itself, is in entries that are no commands, which are never taken ahead,
 //     and neither is a batch with one in it: the disk has them, and all that came before, when StoreLogs returns;
 //   - nothing is said in a later term before it is written: a change of term is a write to the stable store, which waits for
-//     the log first (aheadStable). So a deposed leader neither answers for nor votes by what it does not have.
+//     the log first (ballotBox). So a deposed leader neither answers for nor votes by what it does not have.
 //
 // A crash before the write loses entries that nobody was told of, as it always could.
 //
@@ -251,36 +251,8 @@ func (a *Ahead) IsMonotonic() bool {
 }
 
 // Stable is the stable store for raft to use, over s.
-func (a *Ahead) Stable(s raft.StableStore) raft.StableStore { return aheadStable{s, a} }
-
-// aheadStable is the stable store of a node whose log is ahead: term and vote are written after the log.
-type aheadStable struct {
-	raft.StableStore
-	log *Ahead
-}
-
-// Set implements raft.StableStore.
-func (s aheadStable) Set(key, val []byte) error {
-	if err := s.log.flush(); err != nil {
-		return err
-	}
-	return s.StableStore.Set(key, val)
-}
-
-// termKey is raft's key of the term that a node is in.
-const termKey = "CurrentTerm"
-
-// SetUint64 implements raft.StableStore. The log has an error to give only where its disk has failed and the node is being taken down
-// (Config.Logs). Of the term raft wants none then: it would panic. A term that is on no disk is no promise, since the votes and entries of that
-// term are, and they fail.
-func (s aheadStable) SetUint64(key []byte, val uint64) error {
-	if err := s.log.flush(); err != nil {
-		if string(key) == termKey {
-			return nil
-		}
-		return err
-	}
-	return s.StableStore.SetUint64(key, val)
+func (a *Ahead) Stable(s raft.StableStore) raft.StableStore {
+	return &ballotBox{StableStore: s, log: a}
 }
 
 // aheadTransport is the transport of a node whose log is ahead.

@@ -188,7 +188,7 @@ func TestAheadFails(t *testing.T) {
 		}
 		for what, err := range map[string]error{
 			"another entry": a.StoreLogs(commands(9, 9)), "a barrier": a.StoreLogs([]*raft.Log{{Index: 9, Type: raft.LogBarrier}}),
-			"a vote's term": a.Stable(raft.NewInmemStore()).SetUint64([]byte("LastVoteTerm"), 1), "a cut": a.DeleteRange(8, 8),
+			"a vote": a.Stable(raft.NewInmemStore()).Set([]byte(voteKey), []byte("x")), "a cut": a.DeleteRange(8, 8),
 			"an entry that there never was": a.GetLog(9, new(raft.Log)),
 		} {
 			if !errors.Is(err, broken) {
