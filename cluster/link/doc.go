@@ -17,6 +17,7 @@
 //   - Of one UUID only the newest process is spoken to: a later start (incarnation) takes the place of an earlier one and
 //     ends its connections; an equal one with another nonce is a second copy, and refused.
 //   - Connections, handshakes in progress and RPC connections are bounded.
+//   - Within a raft request no silence is longer than 5 s: who reads one is raft's loop, where it is a snapshot (see incoming).
 //   - What stays open while there is nothing to do is bounded too: of each group RaftPool connections from a node to each
 //     other one, whoever has led or voted meanwhile, and the leader's pipeline to each follower, which is none of them. Three
 //     nodes: 20 at most. Those to a process that has ended go when its successor is met.

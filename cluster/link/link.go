@@ -15,6 +15,7 @@ import (
 // Defaults of Config.
 const (
 	defaultHandshake     = 5 * time.Second
+	defaultSilence       = 5 * time.Second // a leader whose disk stands still while it reads a snapshot must have time
 	defaultConns         = 512
 	defaultHandshakes    = 64
 	defaultRPCs          = 64
@@ -42,6 +43,7 @@ type Config struct {
 	Superseded func(err error)
 
 	Handshake  time.Duration // longest handshake; default 5 s
+	Silence    time.Duration // for how long a peer may send nothing within a raft request; default 5 s
 	Conns      int           // connections from outside at once; default 512
 	Handshakes int           // of them not yet through their handshake; default 64
 	RPCs       int           // of them serving node RPC; default 64
@@ -118,6 +120,9 @@ func (c *conn) Close() error {
 func Listen(cfg Config) (*Link, error) {
 	if cfg.Handshake == 0 {
 		cfg.Handshake = defaultHandshake
+	}
+	if cfg.Silence == 0 {
+		cfg.Silence = defaultSilence
 	}
 	if cfg.Conns == 0 {
 		cfg.Conns = defaultConns

@@ -60,7 +60,7 @@ func (s *Stream) hand(c net.Conn) bool {
 func (s *Stream) Accept() (net.Conn, error) {
 	select {
 	case c := <-s.in:
-		return c, nil
+		return &incoming{Conn: c, silence: s.l.cfg.Silence}, nil
 	case <-s.done:
 	case <-s.l.ctx.Done():
 	}
