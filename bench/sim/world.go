@@ -288,6 +288,8 @@ func (w *world) endedItself(p *process, err error) {
 	w.trace.say("%s ends itself: %v", p.id, err)
 	if p.wants.Load() {
 		w.count("stopped as it must")
+	} else if errors.Is(err, group.ErrLogReplaced) {
+		w.count("snapshot installed within the log")
 	} else if !w.shaken(n) {
 		w.blame("%s ended itself for no reason of ours: %v", p.id, err)
 	}

@@ -46,8 +46,16 @@
 // A vote is judged by the logs alone, and not by who votes in the configuration that the voter has (ballot): of three with one dead, a
 // node that is behind a change of the membership must still elect the one that is not.
 //
-// A heartbeat is answered at once, disk or no disk, where that changes nothing; state and term are changed by raft's own loop alone (beat). A
-// snapshot that comes when this node has long more is not installed (late). A leader that is none any more sends no entries (gate).
+// A vote is written so that half of one is a vote for nobody new (ballotBox).
+//
+// A heartbeat is answered at once, disk or no disk, where that changes nothing; state and term are changed by raft's own loop alone (beat).
+//
+// # What raft would take too literally
+//
+// A follower commits what a request has shown to be in the leader's log as well, and no more; and what is committed is not compared again
+// with what comes, since its log need not have it any more (known). A snapshot that comes when this node has long more is not installed; one
+// that ends within this node's log, whose end is another leader's, ends the process, since raft does not notice that the log is gone, and
+// the next start goes on (late). A leader that is none any more sends no entries (gate).
 //
 // # Leases that ride along
 //

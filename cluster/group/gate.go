@@ -8,20 +8,25 @@ import (
 )
 
 // gate stands between raft and the transport, for what raft (hashicorp/raft v1.8.0) would take or send and must not. What comes in: votes
-// asked for are judged by the logs alone (ballot.go), heartbeats are kept from changing raft beside its own loop (beat.go), a snapshot of what
-// is there already is not installed (late.go), and after a failure of a store nothing comes through. What goes out: no entries that a
-// leader which is none any more has read from a log that is being replaced (AppendEntries).
+// asked for are judged by the logs alone (ballot.go), heartbeats are kept from changing raft beside its own loop (beat.go), entries are
+// committed as far as their request shows that they are the leader's, and what is committed is not compared again (entries.go), a snapshot of
+// what is there already is not installed, and one that ends within the log ends the process (late.go), and after a failure of a store
+// nothing comes through. What goes out: no entries that a leader which is none any more has read from a log that is being replaced
+// (AppendEntries).
 type gate struct {
 	raft.Transport
 	out    chan raft.RPC
 	latest chan *raft.AppendEntriesRequest // one heartbeat that has been answered and that raft has not heard of
+	fatal  func(error)                     // ends the process
 	failed <-chan struct{}                 // closed when a store has failed; nil: never
 	end    <-chan struct{}                 // closed when raft has ended
 	raft   atomic.Pointer[raft.Raft]       // nil until open
 }
 
-func newGate(t raft.Transport, failed, end <-chan struct{}) *gate {
-	return &gate{Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), failed: failed, end: end}
+func newGate(t raft.Transport, fatal func(error), failed, end <-chan struct{}) *gate {
+	return &gate{
+		Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), fatal: fatal, failed: failed, end: end,
+	}
 }
 
 // transport is for raft to use; it has all that raft looks for in the one below.
@@ -61,13 +66,27 @@ func (g *gate) pass(voter func() raft.ServerID) {
 		case <-g.end:
 			return
 		}
-		if req, ok := rpc.Command.(*raft.InstallSnapshotRequest); ok && g.late(rpc, req) {
-			continue
+		switch req := rpc.Command.(type) {
+		case *raft.AppendEntriesRequest:
+			rpc.Command = known(req, g.have())
+		case *raft.InstallSnapshotRequest:
+			if g.late(&rpc, req) {
+				continue
+			}
 		}
 		if !g.give(rpc, nil) {
 			return
 		}
 	}
+}
+
+// have is up to where this node has what a majority has. Raft's loop may be on its way to more.
+func (g *gate) have() uint64 {
+	r := g.raft.Load()
+	if r == nil {
+		return 0
+	}
+	return max(r.CommitIndex(), r.AppliedIndex())
 }
 
 // give waits until raft's loop takes a request; false: it has not before done was closed, or takes none any more, and nobody answers this one.

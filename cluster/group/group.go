@@ -160,7 +160,7 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), cfg.Failed, g.stopGate)
+	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.fatal, cfg.Failed, g.stopGate)
 	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.gate.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)

@@ -1,34 +1,71 @@
 package group
 
 import (
+	"errors"
+	"fmt"
 	"io"
 
 	"github.com/hashicorp/raft"
 )
 
-// late answers a snapshot that has nothing which this node has not, and says whether it did. A connection that its sender has given up may
-// still bring what it had taken, when the snapshot has long come by another one and what follows it has been confirmed; raft (raft.go,
-// installSnapshot) asks for the term alone, goes back to the older state, and drops a log without gaps whole: this node would have lost what
-// it had confirmed.
+// late looks at a snapshot before raft does, and says whether it has seen to it.
+//
+// A snapshot that has nothing which this node has not is not installed. A connection that its sender has given up may still bring what it had
+// taken, when the snapshot has long come by another one and what follows it has been confirmed; raft (raft.go, installSnapshot) asks for the
+// term alone, goes back to the older state, and drops a log without gaps whole: this node would have lost what it had confirmed. What is
+// committed or applied here is a beginning of every later leader's log, so the snapshot's sender can go on from the snapshot's end.
+//
+// One of a term that is over is refused here, as raft would, which would read all of it first and do nothing else meanwhile.
 //
 // Raft's loop may still be at work on what came in before, so it is first given a heartbeat of the snapshot's sender, whose answer shows that
-// it is done, and which has it take on the term. Nothing but heartbeats reaches it from there until this returns. What is committed or
-// applied here is a beginning of every later leader's log, so the snapshot's sender can go on from the snapshot's end.
-func (g *gate) late(rpc raft.RPC, req *raft.InstallSnapshotRequest) bool {
+// it is done, and which has it take on the term. Nothing but heartbeats reaches it from there until this returns.
+func (g *gate) late(rpc *raft.RPC, req *raft.InstallSnapshotRequest) bool {
 	r := g.raft.Load()
 	if r == nil || r.CurrentTerm() == 0 {
 		return false
 	}
 	beat := g.ask(&raft.AppendEntriesRequest{RPCHeader: req.RPCHeader, Term: req.Term}, nil)
-	if beat == nil || !beat.Success {
-		return false // raft refuses the snapshot too, or takes nothing any more
-	}
-	if req.LastLogIndex > max(r.CommitIndex(), r.AppliedIndex()) {
+	if beat == nil { // raft takes nothing any more
 		return false
 	}
-	go func() { // as long as the connection brings something, or its end
-		_, err := io.Copy(io.Discard, rpc.Reader)
-		rpc.Respond(&raft.InstallSnapshotResponse{Term: req.Term, Success: err == nil}, err)
-	}()
+	if beat.Success && req.LastLogIndex > g.have() {
+		if last := r.LastIndex(); last > req.LastLogIndex {
+			g.endAfter(rpc, req.LastLogIndex, last)
+		}
+		return false
+	}
+	drain(*rpc, raft.InstallSnapshotResponse{RPCHeader: beat.RPCHeader, Term: beat.Term, Success: beat.Success})
 	return true
 }
+
+// drain reads what comes with a request, as long as the connection brings something, and then answers.
+func drain(rpc raft.RPC, resp raft.InstallSnapshotResponse) {
+	go func() {
+		_, err := io.Copy(io.Discard, rpc.Reader)
+		resp.Success = resp.Success && err == nil
+		rpc.Respond(&resp, err)
+	}()
+}
+
+// endAfter has the process end when a snapshot has been installed that ends at index, within a log that ended at last. Raft drops such a log,
+// whose end is another one's than the leader's, and goes on to believe that it ends where it did: it would look for what the leader sends
+// next in what is gone, and refuse it for good (hashicorp/raft#697 is of the same kind). A start asks the log store.
+func (g *gate) endAfter(rpc *raft.RPC, index, last uint64) {
+	asked := *rpc
+	answer := make(chan raft.RPCResponse, 1)
+	rpc.RespChan = answer
+	go func() {
+		select {
+		case a := <-answer:
+			if resp, ok := a.Response.(*raft.InstallSnapshotResponse); ok && resp.Success {
+				g.fatal(fmt.Errorf("%w: entries up to %d, after those of the snapshot up to %d, were of a leader that has been replaced; "+
+					"start this node again and it goes on from here", ErrLogReplaced, last, index))
+			}
+			asked.Respond(a.Response, a.Error)
+		case <-g.end:
+		}
+	}()
+}
+
+// ErrLogReplaced ends a process that has been given a snapshot in place of a part of its log. Nothing is lost by that, and the next start goes on.
+var ErrLogReplaced = errors.New("a snapshot has been installed within the log")
