@@ -325,5 +325,6 @@ func (m machine) Restore(r io.ReadCloser) error {
 	g.logEntries.Store(0)
 	g.time.applied(st.Time(), 0, g.running.Load())
 	g.reached(st.Index())
+	g.digests.overtaken()
 	return nil
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/fsm"
 )
 
 func TestKnown(t *testing.T) {
@@ -319,6 +322,30 @@ func TestOldSnapshotIsReadAside(t *testing.T) {
 		check(t, errors.Join(err, w.Close()))
 		if resp := (<-got).Response.(*raft.InstallSnapshotResponse); resp.Success || resp.Term != a.term {
 			t.Errorf("the answer is %+v, want a refusal of term %d", resp, a.term)
+		}
+	})
+}
+
+// Who waits for the digest of a checkpoint that the node then passes by a snapshot is told so.
+func TestDigestOvertakenByASnapshot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		a := newAway(t)
+		defer a.back()
+		at := a.l.do(t, &fsm.Checkpoint{Nonce: 1}).at.Index
+		a.l.do(t, enqueue("q", "after it"))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		asked := make(chan error, 1)
+		go func() {
+			_, err := a.g.DigestAt(ctx, at)
+			asked <- err
+		}()
+		synctest.Wait()
+		if req, state := a.snapshot(); !a.install(req, state) {
+			t.Error("the snapshot was refused")
+		}
+		if err := <-asked; err == nil || ctx.Err() != nil {
+			t.Errorf("a digest at %d: %v, want to be told that there is none", at, err)
 		}
 	})
 }

@@ -21,6 +21,7 @@ type gate struct {
 	failed <-chan struct{}                 // closed when a store has failed; nil: never
 	end    <-chan struct{}                 // closed when raft has ended
 	raft   atomic.Pointer[raft.Raft]       // nil until open
+	spent  atomic.Bool                     // raft is to be handed nothing any more (late.go)
 }
 
 func newGate(t raft.Transport, fatal func(error), failed, end <-chan struct{}) *gate {
@@ -70,7 +71,7 @@ func (g *gate) pass(voter func() raft.ServerID) {
 		case *raft.AppendEntriesRequest:
 			rpc.Command = known(req, g.have())
 		case *raft.InstallSnapshotRequest:
-			if g.late(&rpc, req) {
+			if g.late(rpc, req) {
 				continue
 			}
 		}
@@ -131,13 +132,13 @@ func (g *gate) awake(done <-chan struct{}) bool {
 	return g.ask(&raft.AppendEntriesRequest{RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}}, done) != nil
 }
 
-// broken says whether a store has failed.
+// broken says whether raft is to be handed nothing any more.
 func (g *gate) broken() bool {
 	select {
 	case <-g.failed:
 		return true
 	default:
-		return false
+		return g.spent.Load()
 	}
 }
 

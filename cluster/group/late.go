@@ -19,7 +19,7 @@ import (
 //
 // Raft's loop may still be at work on what came in before, so it is first given a heartbeat of the snapshot's sender, whose answer shows that
 // it is done, and which has it take on the term. Nothing but heartbeats reaches it from there until this returns.
-func (g *gate) late(rpc *raft.RPC, req *raft.InstallSnapshotRequest) bool {
+func (g *gate) late(rpc raft.RPC, req *raft.InstallSnapshotRequest) bool {
 	r := g.raft.Load()
 	if r == nil || r.CurrentTerm() == 0 {
 		return false
@@ -30,11 +30,12 @@ func (g *gate) late(rpc *raft.RPC, req *raft.InstallSnapshotRequest) bool {
 	}
 	if beat.Success && req.LastLogIndex > g.have() {
 		if last := r.LastIndex(); last > req.LastLogIndex {
-			g.endAfter(rpc, req.LastLogIndex, last)
+			g.replace(rpc, req.LastLogIndex, last)
+			return true
 		}
 		return false
 	}
-	drain(*rpc, raft.InstallSnapshotResponse{RPCHeader: beat.RPCHeader, Term: beat.Term, Success: beat.Success})
+	drain(rpc, raft.InstallSnapshotResponse{RPCHeader: beat.RPCHeader, Term: beat.Term, Success: beat.Success})
 	return true
 }
 
@@ -47,24 +48,28 @@ func drain(rpc raft.RPC, resp raft.InstallSnapshotResponse) {
 	}()
 }
 
-// endAfter has the process end when a snapshot has been installed that ends at index, within a log that ended at last. Raft drops such a log,
-// whose end is another one's than the leader's, and goes on to believe that it ends where it did: it would look for what the leader sends
-// next in what is gone, and refuse it for good (hashicorp/raft#697 is of the same kind). A start asks the log store.
-func (g *gate) endAfter(rpc *raft.RPC, index, last uint64) {
-	asked := *rpc
+// replace has a snapshot installed that ends at index, within a log that ended at last, and the process end. Raft drops such a log, whose end
+// is another one's than the leader's, and goes on to believe that it ends where it did: it would look for what the leader sends next in what is
+// gone, and refuse it for good, or panic over it (hashicorp/raft#697 is of the same kind). So it is handed nothing more. A start asks the
+// log store.
+func (g *gate) replace(rpc raft.RPC, index, last uint64) {
+	asked := rpc.RespChan
 	answer := make(chan raft.RPCResponse, 1)
 	rpc.RespChan = answer
-	go func() {
-		select {
-		case a := <-answer:
-			if resp, ok := a.Response.(*raft.InstallSnapshotResponse); ok && resp.Success {
-				g.fatal(fmt.Errorf("%w: entries up to %d, after those of the snapshot up to %d, were of a leader that has been replaced; "+
-					"start this node again and it goes on from here", ErrLogReplaced, last, index))
-			}
-			asked.Respond(a.Response, a.Error)
-		case <-g.end:
+	if !g.give(rpc, nil) {
+		return
+	}
+	select {
+	case a := <-answer:
+		if resp, ok := a.Response.(*raft.InstallSnapshotResponse); ok && resp.Success {
+			g.spent.Store(true)
+			g.fatal(fmt.Errorf("%w: entries up to %d, after those of the snapshot up to %d, were of a leader that has been replaced; "+
+				"start this node again and it goes on from here", ErrLogReplaced, last, index))
 		}
-	}()
+		asked <- a // has room
+	case <-g.failed:
+	case <-g.end:
+	}
 }
 
 // ErrLogReplaced ends a process that has been given a snapshot in place of a part of its log. Nothing is lost by that, and the next start goes on.

@@ -61,8 +61,20 @@ func (d *digests) add(one digest) {
 		d.have = append(d.have[:0], d.have[1:]...)
 	}
 	d.have = append(d.have, one)
+	d.tell()
+}
+
+// tell has those who wait look again. mu is held.
+func (d *digests) tell() {
 	close(d.changed)
 	d.changed = make(chan struct{})
+}
+
+// overtaken is for a state that has been replaced by a later one: the checkpoints between do not come any more.
+func (d *digests) overtaken() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tell()
 }
 
 // hashCheckpoints hashes the views of checkpoints. One goroutine.
