@@ -19,7 +19,7 @@ var errNotFound = errors.New("not found") // the text that raft looks for
 
 // disk is what a node has on disk, below the product's own Log and Stable. A write takes a time and is there when it ends; until
 // then a power cut takes it, or leaves the beginning of it. crash makes the disk that the next start finds; what died goes on with
-// the old one, which changes nothing any more.
+// the old one, of which nothing is seen any more.
 type disk struct {
 	name    string
 	dice    *dice
@@ -97,6 +97,17 @@ func (d *disk) put(logs []*raft.Log) {
 	}
 }
 
+// keep has entries at once. It is for a process that is dead, which may look for what it takes for stored.
+func (d *disk) keep(logs []*raft.Log) {
+	mine := make([]*raft.Log, len(logs))
+	for i, l := range logs {
+		mine[i] = copied(l)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.put(mine)
+}
+
 // What writes there are, beside keys of Set.
 const (
 	entries = "entries"
@@ -133,6 +144,19 @@ func (d *disk) work() {
 	}
 }
 
+// busy takes a while, once in some calls: up to most ms.
+func (d *disk) busy(once, most int64) {
+	if d.dice.upTo(once) > 0 {
+		return
+	}
+	d.mu.Lock()
+	dead := d.dead
+	d.mu.Unlock()
+	if !dead {
+		time.Sleep(time.Duration(1+d.dice.upTo(most)) * time.Millisecond)
+	}
+}
+
 // StoreLogs implements raft.LogStore.
 func (d *disk) StoreLogs(logs []*raft.Log) error {
 	mine := make([]*raft.Log, len(logs))
@@ -166,9 +190,7 @@ func (d *disk) StoreLogs(logs []*raft.Log) error {
 		d.put(mine[:d.dice.upTo(int64(len(mine)+1))])
 		return err
 	}
-	if !d.dead {
-		d.put(mine)
-	}
+	d.put(mine)
 	return nil
 }
 
@@ -191,6 +213,7 @@ func (d *disk) LastIndex() (uint64, error) {
 
 // GetLog implements raft.LogStore.
 func (d *disk) GetLog(index uint64, out *raft.Log) error {
+	d.busy(64, 50)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	l := d.logs[index]
@@ -208,10 +231,7 @@ func (d *disk) DeleteRange(from, to uint64) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.dead {
-		return nil
-	}
-	if from > d.first && to >= d.last && d.last >= from {
+	if !d.dead && from > d.first && to >= d.last && d.last >= from {
 		d.count("log truncated")
 	}
 	d.first, d.last = 0, 0
@@ -256,9 +276,7 @@ func (d *disk) Set(key, val []byte) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.dead {
-		d.kv[string(key)] = val
-	}
+	d.kv[string(key)] = val
 	return nil
 }
 
@@ -369,12 +387,14 @@ func (d snaps) newest() uint64 {
 
 // Create implements raft.SnapshotStore.
 func (d snaps) Create(v raft.SnapshotVersion, index, term uint64, c raft.Configuration, ci uint64, _ raft.Transport) (raft.SnapshotSink, error) {
+	d.busy(16, 1000)
 	meta := raft.SnapshotMeta{Version: v, ID: fmt.Sprintf("%d-%d-%d", term, index, time.Now().UnixNano()), Index: index, Term: term, Configuration: c, ConfigurationIndex: ci}
 	return &sink{d: d.disk, snap: &snapshot{meta: meta}}, nil
 }
 
 // List implements raft.SnapshotStore.
 func (d snaps) List() (out []*raft.SnapshotMeta, err error) {
+	d.busy(16, 1000)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := len(d.snaps) - 1; i >= 0; i-- {
@@ -386,6 +406,7 @@ func (d snaps) List() (out []*raft.SnapshotMeta, err error) {
 
 // Open implements raft.SnapshotStore.
 func (d snaps) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
+	d.busy(4, 3000)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.snaps {
@@ -397,6 +418,8 @@ func (d snaps) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return nil, nil, fmt.Errorf("there is no snapshot %s", id)
 }
 
+var errOvertaken = errors.New("sim: there is a newer snapshot")
+
 type sink struct {
 	bytes.Buffer
 	d    *disk
@@ -407,23 +430,16 @@ func (s *sink) ID() string    { return s.snap.meta.ID }
 func (s *sink) Cancel() error { return nil }
 
 func (s *sink) Close() error {
+	s.d.busy(4, 3000)
 	s.d.work() // what fails is a write of the log: the product's snapshot store, which would stop the node, is not here
 	s.d.mu.Lock()
 	defer s.d.mu.Unlock()
-	if s.d.dead {
-		return nil
+	if n := len(s.d.snaps); n > 0 && s.d.snaps[n-1].meta.Index > s.snap.meta.Index {
+		s.d.count("snapshot overtaken by another one")
+		return errOvertaken // as the product's
 	}
 	s.snap.meta.Size, s.snap.state = int64(s.Len()), s.Bytes()
 	s.d.snaps = append(s.d.snaps, s.snap)
-	slices.SortStableFunc(s.d.snaps, func(a, b *snapshot) int {
-		switch {
-		case a.meta.Index < b.meta.Index:
-			return -1
-		case a.meta.Index > b.meta.Index:
-			return 1
-		}
-		return 0
-	})
 	if n := len(s.d.snaps); n > 2 {
 		s.d.snaps = slices.Clone(s.d.snaps[n-2:])
 	}

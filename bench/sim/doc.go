@@ -28,7 +28,9 @@
 // Beside what history.Check demands (G1 to G15, G18), a run fails when
 //
 //   - a node applies an entry that is not on a majority's disks, or another one than a node before it at that index;
-//   - two nodes store different entries of one index and term (G15);
+//   - two nodes store different entries of one index and term, or one sends as committed what was not applied (G15);
+//   - two nodes send entries of one term (G19);
+//   - a process has taken one snapshot from one leader three times (G7);
 //   - a node stores an entry that was damaged on its way, or starts with a bit flipped on its disk (G16);
 //   - a leader that was silent while another one was elected answers a read from before what had been applied anywhere when it was asked (G14);
 //   - a node is still there 2 s after a write of its log or its term has failed (G17);
@@ -72,7 +74,12 @@
 //
 // Raft's messages travel singly instead of on streams through raft's own network transport: loss, doubling and overtaking are harder
 // on raft than TCP would be, and cost less to simulate. They are encoded as that transport does. Every second snapshot comes once more, seconds
-// later, as from a connection that its sender has given up and whose bytes were on their way.
+// later, as from a connection that its sender has given up and whose bytes were on their way, and so does one of eight messages that are lost. A
+// snapshot's bytes may come piece by piece, or not to the end, with raft's loop waiting for them.
+//
+// Nothing is preempted in WebAssembly, and little natively. Where raft calls what is simulated it is held now and then: as it puts a request
+// together (EncodePeer), reads an entry, looks for a snapshot, opens or ends one. Nothing is held under a mutex for which others wait: to the
+// bubble that is no waiting, and its time would stand still.
 //
 // Election time-outs are 250 ms to 2 s, and commit time-outs a quarter of that instead of the product's 5 ms, which would be most of the
 // messages and of a run's time.

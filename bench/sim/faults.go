@@ -313,16 +313,14 @@ func (w *world) damage(n *node) {
 
 // garble damages an entry on its way to a node, which must not store it (G16): the disk looks.
 func (w *world) garble(n *node) {
-	w.net.garble(n.host, func(m *raft.AppendEntriesRequest) bool {
+	w.net.garble(n.host, func(p *process, m *raft.AppendEntriesRequest) bool {
 		l := m.Entries[w.dice.upTo(int64(len(m.Entries)))]
 		if len(l.Data) == 0 || len(l.Extensions) == 0 {
 			return false
 		}
 		at := w.dice.upTo(int64(len(l.Data) * 8))
 		l.Data[at/8] ^= 1 << (at % 8)
-		if p := n.up.Load(); p != nil {
-			p.wants.Store(true)
-		}
+		p.wants.Store(true)
 		w.count("entry garbled")
 		return true
 	})

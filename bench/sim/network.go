@@ -26,7 +26,7 @@ type network struct {
 	conns     []*conn // open, in the order they were made
 	posts     map[raft.ServerAddress]*post
 	ports     int
-	garbled   map[string]func(*raft.AppendEntriesRequest) bool // by host: what is done to the next message with entries
+	garbled   map[string]func(*process, *raft.AppendEntriesRequest) bool // by host: what is done to the next message with entries
 	counts    map[string]int
 }
 
@@ -36,7 +36,7 @@ var stormy = Rates{Loss: 2000, Twice: 1500, Late: 3000, Least: 500, Most: 60_000
 func newNetwork(d *dice, tr *trace, r Rates) *network {
 	return &network{
 		dice: d, trace: tr, rates: r, cuts: map[edge]int{}, changed: make(chan struct{}), listeners: map[string]*listener{},
-		posts: map[raft.ServerAddress]*post{}, garbled: map[string]func(*raft.AppendEntriesRequest) bool{}, counts: map[string]int{},
+		posts: map[raft.ServerAddress]*post{}, garbled: map[string]func(*process, *raft.AppendEntriesRequest) bool{}, counts: map[string]int{},
 	}
 }
 
@@ -212,28 +212,45 @@ func (n *network) post(a raft.ServerAddress) *post {
 }
 
 // garble has f see the messages with entries that arrive at a host, until it returns true.
-func (n *network) garble(host string, f func(*raft.AppendEntriesRequest) bool) {
+func (n *network) garble(host string, f func(*process, *raft.AppendEntriesRequest) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.garbled[host] = f
 }
 
-// arrived lets a message be damaged.
-func (n *network) arrived(host string, m *raft.AppendEntriesRequest) {
+// arrived lets a message to a process be damaged.
+func (n *network) arrived(p *process, m *raft.AppendEntriesRequest) {
 	n.mu.Lock()
-	f := n.garbled[host]
+	f := n.garbled[p.n.host]
 	n.mu.Unlock()
-	if f != nil && f(m) {
+	if f != nil && f(p, m) {
 		n.mu.Lock()
-		delete(n.garbled, host)
+		delete(n.garbled, p.n.host)
 		n.mu.Unlock()
 	}
 }
 
-// carry brings a message to another host, unless it is lost: late, perhaps twice, and not in order.
+// carry brings a message to another host, unless it is lost: late, perhaps twice, and not in order. One in eight of those that are lost comes
+// many seconds later, when whoever sent it has long sent others: from a connection that he had given up.
 func (n *network) carry(e edge, what byte, size int, arrive func()) {
-	if n.cut(e) || n.lost() {
+	comes := func() {
+		n.trace.message(e, what, size)
+		arrive()
+	}
+	lose := func() {
 		n.count("messages lost")
+		if n.dice.upTo(8) > 0 {
+			return
+		}
+		time.AfterFunc(time.Duration(1+n.dice.upTo(15_000))*time.Millisecond, func() {
+			if !n.cut(e) {
+				n.count("messages seconds late")
+				comes()
+			}
+		})
+	}
+	if n.cut(e) || n.lost() {
+		lose()
 		return
 	}
 	times := 1
@@ -244,11 +261,10 @@ func (n *network) carry(e edge, what byte, size int, arrive func()) {
 	for range times {
 		time.AfterFunc(n.delay(e), func() {
 			if n.cut(e) {
-				n.count("messages lost")
+				lose()
 				return
 			}
-			n.trace.message(e, what, size)
-			arrive()
+			comes()
 		})
 	}
 }

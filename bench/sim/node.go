@@ -86,7 +86,7 @@ func (n *node) start() error {
 		w.count("started from a snapshot and what follows it")
 	}
 	w.rises(n)
-	p.post = newPost(w.net, n.host, raft.ServerAddress(n.id()), w.count)
+	p.post = newPost(p)
 	cfg := group.Config{
 		LocalID: n.id(), Clock: n.clock, Snapshots: files, Transport: p.post,
 		Logs:       logs{store.NewLog(n.disk(), p.halt, store.LogOptions{File: n.host + "/log", Floor: files.newest}), p},
@@ -100,8 +100,14 @@ func (n *node) start() error {
 			e := time.Duration(w.plan.Raft) * time.Millisecond
 			c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout = e, e, e
 			c.CommitTimeout = e / 4
+			if w.plan.Batch > 0 {
+				c.MaxAppendEntries = w.plan.Batch
+			}
 		},
 		Limits: group.Limits{SnapshotBytes: w.plan.Snap, TrailingBytes: w.plan.Snap / 2},
+	}
+	if w.plan.NoCache {
+		cfg.Limits.CacheBytes = 1
 	}
 	type opened struct {
 		g   *group.Group
@@ -248,6 +254,7 @@ func (l logs) StoreLogs(all []*raft.Log) error {
 			return damage
 		}
 	}
+	l.p.disk.keep(all)
 	return nil
 }
 

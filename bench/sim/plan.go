@@ -25,8 +25,11 @@ type Plan struct {
 	Gapless []bool   `json:"gapless"`  // by node: its log store can have no gaps
 	Writes  int64    `json:"write_us"` // a write takes up to that
 	Net     Rates    `json:"net"`
-	Clocks  []Tick   `json:"clocks"` // by node
-	Keys    int64    `json:"keys"`   // requests with an Idempotency-Key, each of which is sent again and again; 0: none
+	Clocks  []Tick   `json:"clocks"`            // by node
+	Keys    int64    `json:"keys"`              // requests with an Idempotency-Key, each of which is sent again and again; 0: none
+	Batch   int      `json:"batch,omitempty"`   // entries that raft sends in a request at most; 0: its default
+	Pipe    int      `json:"pipe,omitempty"`    // requests that a pipeline has on their way at most; 0: 32
+	NoCache bool     `json:"nocache,omitempty"` // the log is read from disk alone
 	// Faults come in the order of At. One that cannot be carried out when its time has come is left out.
 	Faults []Fault `json:"faults"`
 }
@@ -131,6 +134,9 @@ func Draw(seed uint64, length time.Duration) Plan {
 	}
 	p.Faults = drawFaults(r, &p)
 	p.Keys = []int64{0, 20, 60}[r.IntN(3)]
+	p.Batch = []int{1, 4, 0, 0}[r.IntN(4)]
+	p.Pipe = []int{1, 2, 0, 0}[r.IntN(4)]
+	p.NoCache = r.IntN(3) == 0
 	return p
 }
 

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -16,7 +15,7 @@ import (
 // How long raft waits for an answer: a short request, and a snapshot.
 const (
 	rpcWithin     = time.Second
-	installWithin = 10 * time.Second
+	installWithin = 5 * time.Second
 )
 
 // Requests.
@@ -55,6 +54,8 @@ func decode(b []byte, v any) error { return codec.NewDecoderBytes(b, msgpack).De
 // post is one node's raft.Transport: a message for each request and for each answer, each of which may be lost, doubled, late
 // and overtaken.
 type post struct {
+	of   *process
+	w    *world
 	n    *network
 	host string
 	addr raft.ServerAddress
@@ -62,14 +63,22 @@ type post struct {
 	done chan struct{}
 	once sync.Once
 
-	count func(what string)
-
-	mu   sync.Mutex
-	beat func(raft.RPC) // guarded by mu
+	mu    sync.Mutex
+	beat  func(raft.RPC)    // guarded by mu
+	given map[delivered]int // guarded by mu: how often a process has said that it has a snapshot
 }
 
-func newPost(n *network, host string, addr raft.ServerAddress, count func(what string)) *post {
-	p := &post{n: n, host: host, addr: addr, in: make(chan raft.RPC), done: make(chan struct{}), count: count}
+// delivered is a snapshot that a process was sent.
+type delivered struct {
+	to    *post
+	term  uint64
+	index uint64
+}
+
+func newPost(of *process) *post {
+	w, host, addr := of.n.w, of.n.host, raft.ServerAddress(of.id)
+	n := w.net
+	p := &post{of: of, w: w, n: n, host: host, addr: addr, in: make(chan raft.RPC), done: make(chan struct{}), given: map[delivered]int{}}
 	n.mu.Lock()
 	n.posts[addr] = p
 	n.mu.Unlock()
@@ -110,7 +119,7 @@ func (p *post) send(target raft.ServerAddress, what byte, args any, body []byte)
 	req := encode(args)
 	answers := make(chan []byte, 2)
 	p.n.carry(edge{p.host, to.host}, what, len(req)+len(body), func() {
-		to.receive(what, req, body, func(b []byte) {
+		to.receive(p.host, what, req, body, func(b []byte) {
 			p.n.carry(edge{to.host, p.host}, rpcAnswer, len(b), func() {
 				select {
 				case answers <- b:
@@ -148,7 +157,7 @@ func (p *post) await(answers <-chan []byte, resp any, within time.Duration) erro
 }
 
 // receive hands a request to raft and its answer back.
-func (p *post) receive(what byte, req, body []byte, answer func([]byte)) {
+func (p *post) receive(from string, what byte, req, body []byte, answer func([]byte)) {
 	if p.closed() {
 		return
 	}
@@ -160,7 +169,7 @@ func (p *post) receive(what byte, req, body []byte, answer func([]byte)) {
 		m := new(raft.AppendEntriesRequest)
 		mustDecode(req, m)
 		if len(m.Entries) > 0 {
-			p.n.arrived(p.host, m)
+			p.n.arrived(p.of, m)
 		}
 		beat = len(m.Entries) == 0 && m.PrevLogEntry == 0 && m.PrevLogTerm == 0 && m.LeaderCommitIndex == 0
 		rpc.Command = m
@@ -169,7 +178,7 @@ func (p *post) receive(what byte, req, body []byte, answer func([]byte)) {
 	case rpcPreVote:
 		rpc.Command = new(raft.RequestPreVoteRequest)
 	case rpcInstall:
-		rpc.Command, rpc.Reader = new(raft.InstallSnapshotRequest), bytes.NewReader(body)
+		rpc.Command, rpc.Reader = new(raft.InstallSnapshotRequest), p.slow(from, body)
 	case rpcTimeoutNow:
 		rpc.Command = new(raft.TimeoutNowRequest)
 	}
@@ -216,6 +225,7 @@ func (p *post) LocalAddr() raft.ServerAddress { return p.addr }
 
 // AppendEntries implements raft.Transport.
 func (p *post) AppendEntries(_ raft.ServerID, to raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
+	p.w.sends(p.addr, args)
 	return p.call(to, rpcAppend, args, resp, nil, rpcWithin)
 }
 
@@ -245,9 +255,26 @@ func (p *post) InstallSnapshot(_ raft.ServerID, to raft.ServerAddress, args *raf
 		return err
 	}
 	if resp.Success {
-		p.count("snapshot installed during writes")
+		p.w.count("snapshot installed during writes")
+		p.gave(to, args)
 	}
 	return nil
+}
+
+// gave notes that a process has a snapshot. Who has it needs what follows it, and not the same again and again.
+func (p *post) gave(target raft.ServerAddress, args *raft.InstallSnapshotRequest) {
+	to := p.n.post(target)
+	if to == nil {
+		return
+	}
+	p.mu.Lock()
+	what := delivered{to, args.Term, args.LastLogIndex}
+	p.given[what]++
+	times := p.given[what]
+	p.mu.Unlock()
+	if times == 3 {
+		p.w.blame("G7: %s has taken the snapshot up to entry %d from %s three times", target, args.LastLogIndex, p.addr)
+	}
 }
 
 // stray has every second snapshot come once more, seconds later: from a connection that its sender has given up, to the same process.
@@ -260,9 +287,9 @@ func (p *post) stray(target raft.ServerAddress, req, body []byte) {
 		if to.closed() || p.n.cut(edge{p.host, to.host}) {
 			return
 		}
-		to.count("snapshot came again, late")
+		p.w.count("snapshot came again, late")
 		p.n.trace.message(edge{p.host, to.host}, rpcInstall, len(req)+len(body))
-		to.receive(rpcInstall, req, body, func([]byte) {})
+		to.receive(p.host, rpcInstall, req, body, func([]byte) {})
 	})
 }
 
@@ -273,7 +300,11 @@ const held = 24
 // is known, and what is committed not yet. A processor may be taken from it there for longer than the others need to go on.
 func (p *post) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte {
 	if p.n.dice.upTo(held) == 0 && !p.closed() {
-		time.Sleep(time.Duration(1+p.n.dice.upTo(100)) * time.Millisecond)
+		most := int64(100)
+		if p.n.dice.upTo(16) == 0 {
+			most = 3 * p.w.plan.Raft // others may be elected meanwhile
+		}
+		time.Sleep(time.Duration(1+p.n.dice.upTo(most)) * time.Millisecond)
 	}
 	return []byte(a)
 }
@@ -288,7 +319,7 @@ func (p *post) SetHeartbeatHandler(f func(raft.RPC)) {
 	p.beat = f
 }
 
-// pipelined is how many requests a pipeline has on their way.
+// pipelined is how many requests a pipeline has on their way, where the plan does not say.
 const pipelined = 32
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -296,7 +327,11 @@ func (p *post) AppendEntriesPipeline(_ raft.ServerID, to raft.ServerAddress) (ra
 	if p.closed() || p.n.post(to) == nil {
 		return nil, fmt.Errorf("sim: connect to %s: nobody is there", to)
 	}
-	l := &pipeline{p: p, to: to, work: make(chan *appending, pipelined), out: make(chan raft.AppendFuture), done: make(chan struct{})}
+	room := pipelined
+	if n := p.w.plan.Pipe; n > 0 {
+		room = n - 1 // and one that is waited for
+	}
+	l := &pipeline{p: p, to: to, work: make(chan *appending, room), out: make(chan raft.AppendFuture), done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
@@ -328,6 +363,7 @@ func (l *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.App
 		return nil, raft.ErrPipelineShutdown
 	default:
 	}
+	l.p.w.sends(l.p.addr, args)
 	var err error
 	if a.answers, err = l.p.send(l.to, rpcAppend, args, nil); err != nil {
 		return nil, err

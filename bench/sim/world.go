@@ -32,14 +32,15 @@ type world struct {
 	keys   *keyed        // nil before there are any
 
 	mu        sync.Mutex
-	living    map[*node]bool               // guarded by mu: whose processes run, or are about to
-	down      bool                         // guarded by mu: no majority of them
-	entries   map[uint64]*history.LogEntry // guarded by mu: as the first node applied them
-	stored    map[place]uint32             // guarded by mu: sums of all entries, as the first node stored them
-	sometimes map[string]int               // guarded by mu
-	faults    map[string]int               // guarded by mu: carried out
-	wrong     []string                     // guarded by mu
-	broken    int                          // guarded by mu: how many wrongs there were
+	living    map[*node]bool                // guarded by mu: whose processes run, or are about to
+	down      bool                          // guarded by mu: no majority of them
+	entries   map[uint64]*history.LogEntry  // guarded by mu: as the first node applied them
+	stored    map[place]uint32              // guarded by mu: sums of all entries, as the first node stored them
+	led       map[uint64]raft.ServerAddress // guarded by mu: by term, who has sent entries
+	sometimes map[string]int                // guarded by mu
+	faults    map[string]int                // guarded by mu: carried out
+	wrong     []string                      // guarded by mu
+	broken    int                           // guarded by mu: how many wrongs there were
 }
 
 // place is where an entry is in a log, and names it: no two have the same.
@@ -51,7 +52,7 @@ const shownWrongs = 20
 func newWorld(p *Plan) *world {
 	w := &world{
 		plan: p, dice: newDice(p.Seed), trace: newTrace(), rec: history.Keep(0), healed: make(chan struct{}), change: make(chan struct{}, 1),
-		living: map[*node]bool{}, entries: map[uint64]*history.LogEntry{}, stored: map[place]uint32{},
+		living: map[*node]bool{}, entries: map[uint64]*history.LogEntry{}, stored: map[place]uint32{}, led: map[uint64]raft.ServerAddress{},
 		sometimes: map[string]int{}, faults: map[string]int{},
 	}
 	w.net = newNetwork(w.dice, w.trace, p.Net)
@@ -126,6 +127,35 @@ func (w *world) stores(l *raft.Log) {
 	w.mu.Unlock()
 	if met && was != sum {
 		w.blame("G15: there are two entries of index %d and term %d", l.Index, l.Term)
+	}
+}
+
+// sends sees every request for entries on its way to a follower: one node leads in a term, and what it says is committed is what was applied.
+func (w *world) sends(from raft.ServerAddress, m *raft.AppendEntriesRequest) {
+	var bad []uint64
+	w.mu.Lock()
+	was, met := w.led[m.Term]
+	if !met {
+		w.led[m.Term] = from
+	}
+	differs := func(index, term uint64) bool {
+		e := w.entries[index]
+		return e != nil && index <= m.LeaderCommitIndex && e.Term != term
+	}
+	if m.PrevLogEntry > 0 && differs(m.PrevLogEntry, m.PrevLogTerm) {
+		bad = append(bad, m.PrevLogEntry)
+	}
+	for _, l := range m.Entries {
+		if differs(l.Index, l.Term) {
+			bad = append(bad, l.Index)
+		}
+	}
+	w.mu.Unlock()
+	if met && was != from {
+		w.blame("G19: %s and %s both send entries of term %d", was, from, m.Term)
+	}
+	if len(bad) > 0 {
+		w.blame("G15: %s sends as committed entries of other terms than were applied, %v", from, bad)
 	}
 }
 
@@ -235,7 +265,8 @@ func (w *world) boot() error {
 		}
 	}
 	for _, n := range w.nodes {
-		if err := n.up.Load().group.Bootstrap(clusterID, servers); err != nil {
+		// Others may have elected a leader meanwhile, who has sent it the configuration.
+		if err := n.up.Load().group.Bootstrap(clusterID, servers); err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
 			return fmt.Errorf("bootstrap %s: %w", n.host, err)
 		}
 	}

@@ -189,6 +189,13 @@ func (a *Ahead) Wait(index uint64) error {
 	return a.err
 }
 
+// behind says whether something that was taken is not written.
+func (a *Ahead) behind() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.busy || len(a.queue) > 0
+}
+
 // commit is how much may be said to be committed of what raft says is: no more than is on this node's disk.
 func (a *Ahead) commit(index uint64) uint64 { return min(index, a.written.Load()) }
 

@@ -128,7 +128,7 @@ func (g *Group) settle(f *flight, began time.Duration) {
 		g.fatal(fmt.Errorf("entry %d was proposed with %d operations and applied with %d", fx.Index, len(f.ops), len(fx.OpEnd)))
 		return
 	}
-	g.refusedSince = 0
+	g.refusedSince, g.refusedLast = 0, 0
 	g.committedAt = g.clock.Mono()
 	g.metrics.committed(g.committedAt - f.packed)
 	at := Stamp{Index: fx.Index, Time: fx.Time}

@@ -177,8 +177,8 @@ func (g *Group) failed(number uint64, err error) {
 		if refused {
 			// Its releases must not be forgotten, and proposing at once would be refused at once.
 			g.holdUntil = g.clock.Mono() + holdAfterRefusal
-			if errors.Is(err, raft.ErrLeadershipTransferInProgress) && g.refusedSince == 0 {
-				g.refusedSince = g.clock.Mono()
+			if errors.Is(err, raft.ErrLeadershipTransferInProgress) {
+				g.refusal(g.clock.Mono())
 			}
 		}
 		g.flights.recycle(f)

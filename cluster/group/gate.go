@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"io"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -18,15 +19,16 @@ type gate struct {
 	out    chan raft.RPC
 	latest chan *raft.AppendEntriesRequest // one heartbeat that has been answered and that raft has not heard of
 	fatal  func(error)                     // ends the process
+	moved  func()                          // hears that a follower has taken something, or that a snapshot goes out to one
 	failed <-chan struct{}                 // closed when a store has failed; nil: never
 	end    <-chan struct{}                 // closed when raft has ended
 	raft   atomic.Pointer[raft.Raft]       // nil until open
 	spent  atomic.Bool                     // raft is to be handed nothing any more (late.go)
 }
 
-func newGate(t raft.Transport, fatal func(error), failed, end <-chan struct{}) *gate {
+func newGate(t raft.Transport, fatal func(error), moved func(), failed, end <-chan struct{}) *gate {
 	return &gate{
-		Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), fatal: fatal, failed: failed, end: end,
+		Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), fatal: fatal, moved: moved, failed: failed, end: end,
 	}
 }
 
@@ -160,7 +162,31 @@ func (g *gate) AppendEntries(id raft.ServerID, at raft.ServerAddress, req *raft.
 	if err := g.current(req); err != nil {
 		return err
 	}
-	return g.Transport.AppendEntries(id, at, req, resp)
+	err := g.Transport.AppendEntries(id, at, req, resp)
+	if err == nil && resp.Success && len(req.Entries) > 0 {
+		g.moved()
+	}
+	return err
+}
+
+// InstallSnapshot implements raft.Transport.
+func (g *gate) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
+	return g.Transport.InstallSnapshot(id, at, req, resp, outgoing{data, g.moved})
+}
+
+// outgoing is a snapshot on its way to a follower.
+type outgoing struct {
+	io.Reader
+	moved func()
+}
+
+// Read implements io.Reader.
+func (o outgoing) Read(b []byte) (int, error) {
+	n, err := o.Reader.Read(b)
+	if n > 0 {
+		o.moved()
+	}
+	return n, err
 }
 
 // AppendEntriesPipeline implements raft.Transport.
@@ -177,10 +203,15 @@ type gatePipeline struct {
 	gate *gate
 }
 
-// AppendEntries implements raft.AppendPipeline.
+// AppendEntries implements raft.AppendPipeline. A pipeline takes no more than a few requests whose answers have not come, so those that it
+// takes show that they do.
 func (p gatePipeline) AppendEntries(req *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
 	if err := p.gate.current(req); err != nil {
 		return nil, err
 	}
-	return p.AppendPipeline.AppendEntries(req, resp)
+	f, err := p.AppendPipeline.AppendEntries(req, resp)
+	if err == nil && len(req.Entries) > 0 {
+		p.gate.moved()
+	}
+	return f, err
 }

@@ -45,8 +45,11 @@ type Group struct {
 	term         uint64        // of the leadership that serves
 	holdUntil    time.Duration // nothing is proposed before; raft has just refused
 	refusedSince time.Duration // raft refuses for a transfer since then; 0: it does not
+	refusedLast  time.Duration // when it did so last; 0 with refusedSince
 	committedAt  time.Duration // when an entry of ours was last applied
 	electedAt    time.Duration // since when raft leads and we do not serve; 0: it does not, or we do
+	appliedSeen  uint64        // applied, when the watchdog looked last
+	sparedAt     time.Duration // when the watchdog last let a leader be
 	orphans      []orphan      // to be failed by keepTime
 	pullNext     time.Duration // no pull waits for less; 0: none waits
 	dueArmed     int64         // T for which keepTime has been woken
@@ -82,6 +85,7 @@ type Group struct {
 	timerWake    chan struct{}
 	scheduleWake chan struct{}
 	tripped      atomic.Bool           // the watchdog is at it
+	movedAt      atomic.Int64          // Clock.Mono when entries were last applied here, or taken by a follower, or a snapshot sent to one
 	crowded      atomic.Bool           // the state is near its memory limit: enqueues are refused
 	space        atomic.Pointer[space] // nil: the node has said nothing
 	schemas      atomic.Uint64         // see SchemaVersion
@@ -160,7 +164,7 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.fatal, cfg.Failed, g.stopGate)
+	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.fatal, g.moved, cfg.Failed, g.stopGate)
 	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.gate.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)

@@ -370,35 +370,6 @@ func TestRestartAll(t *testing.T) {
 	})
 }
 
-// The watchdog ends a leader whose disk hangs (raft does not notice): nothing else would.
-func TestWatchdog(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		hang := make(chan struct{})
-		var disk *slowDisk
-		c := newCluster(t, 1, func(cfg *Config) {
-			disk = &slowDisk{LogStore: cfg.Logs}
-			cfg.Logs = disk
-			cfg.Limits.WatchdogAfter = 3 * time.Second
-		})
-		l := c.leader()
-		disk.hang.Store(&hang)
-		o := newOne()
-		l.g.Propose(&Proposal{Op: fsm.AppendOp(nil, enqueue("q", "x")), Done: o, Deadline: l.clock.Mono() + time.Second})
-		if a := o.wait(t); a.err == nil || !a.err.Unknown {
-			t.Errorf("proposal on a hung disk: %+v, want unknown", a.err)
-		}
-		select {
-		case err := <-l.fatal:
-			t.Logf("fatal: %v", err)
-		case <-time.After(10 * time.Second):
-			t.Error("the watchdog did not bark")
-		}
-		disk.hang.Store(nil)
-		close(hang)
-		c.stop()
-	})
-}
-
 func TestNewRefusesIncompleteConfig(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{LocalID: "x"})

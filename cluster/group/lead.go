@@ -78,7 +78,7 @@ func (g *Group) win(term uint64) bool {
 	g.mu.Lock()
 	g.dispatch.reset()
 	g.serving, g.term = true, term
-	g.holdUntil, g.refusedSince, g.committedAt = 0, 0, g.clock.Mono()
+	g.holdUntil, g.refusedSince, g.refusedLast, g.committedAt = 0, 0, 0, g.clock.Mono()
 	g.mu.Unlock()
 	g.leads.Store(true)
 	g.intake.mu.Lock()
@@ -179,13 +179,15 @@ func (g *Group) farewell() {
 	g.finish(&b)
 }
 
+var errLoopWaits = errors.New("raft's loop does not answer")
+
 // handOver has raft hand leadership to another voter, and waits for that for Limits.TransferWithin at most. Raft is asked where its loop
 // answers alone: a transfer that the loop has not come to when raft ends is never answered.
 func (g *Group) handOver(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, g.limits.TransferWithin)
 	defer cancel()
 	if !g.gate.awake(ctx.Done()) {
-		return errors.New("raft's loop does not answer")
+		return errLoopWaits
 	}
 	done := make(chan error, 1)
 	go func() { done <- g.raft.LeadershipTransfer().Error() }()

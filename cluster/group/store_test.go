@@ -86,7 +86,7 @@ type fastBeat struct {
 var errAlone = errors.New("heartbeats alone")
 
 func newFastBeat(in *raft.InmemTransport) *fastBeat {
-	f := &fastBeat{InmemTransport: in, out: make(chan raft.RPC), end: make(chan struct{})}
+	f := &fastBeat{InmemTransport: in, out: make(chan raft.RPC, 256), end: make(chan struct{})}
 	go func() {
 		for {
 			select {

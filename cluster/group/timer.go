@@ -1,7 +1,6 @@
 package group
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -121,7 +120,7 @@ func (g *Group) beat() (next time.Duration) {
 	if g.raft.State() == raft.Shutdown && !g.stopping.Load() {
 		g.fatal(fmt.Errorf("raft of group %d has stopped by itself", g.cfg.Number))
 	}
-	if stuck != "" && !g.tripped.Swap(true) {
+	if stuck != nil && !g.tripped.Swap(true) {
 		g.loops.Go(func() { g.trip(stuck) })
 	}
 	return next
@@ -170,53 +169,5 @@ func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
 				f.Flush()
 			}
 		}
-	}
-}
-
-// stuck says why this leader is none: it leads, says raft, and nothing that it proposes is committed (a hanging disk
-// that raft does not notice, or a transfer whose end raft has missed). The state lock is held.
-func (g *Group) stuck(now time.Duration) string {
-	after := g.limits.WatchdogAfter
-	if g.raft.State() != raft.Leader || g.stopping.Load() {
-		g.electedAt = 0
-		return ""
-	}
-	if !g.serving {
-		if g.electedAt == 0 {
-			g.electedAt = now
-		}
-		if now-g.electedAt > after {
-			return fmt.Sprintf("elected %v ago and not able to begin", now-g.electedAt)
-		}
-		return ""
-	}
-	g.electedAt = 0
-	if len(g.flights.list) > 0 {
-		since := max(g.flights.list[0].packed, g.committedAt)
-		if now-since > after {
-			return fmt.Sprintf("nothing committed for %v with %d entries in flight", now-since, len(g.flights.list))
-		}
-	}
-	if g.refusedSince != 0 && now-g.refusedSince > after {
-		return fmt.Sprintf("raft refuses every entry for %v because of a leadership transfer", now-g.refusedSince)
-	}
-	return ""
-}
-
-// trip tries to give leadership away and, if it cannot, ends the process: a restarted node does no harm.
-func (g *Group) trip(why string) {
-	defer g.tripped.Store(false)
-	term := g.raft.CurrentTerm()
-	g.log.Error("watchdog: leader commits nothing", "term", term, "why", why)
-	done := make(chan error, 1)
-	go func() { done <- g.handOver(context.Background()) }()
-	var err error
-	select {
-	case err = <-done:
-	case <-g.stopTimer:
-		return
-	}
-	if g.raft.State() == raft.Leader && g.raft.CurrentTerm() == term {
-		g.fatal(fmt.Errorf("leader of term %d is stuck (%s) and cannot step down: %w", term, why, err))
 	}
 }

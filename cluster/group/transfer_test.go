@@ -64,6 +64,31 @@ func TestStuckTransfer(t *testing.T) {
 	})
 }
 
+// A refusal during a transfer that is over is no reason to end a leader to whom nobody has written since.
+func TestRefusedOnceLongAgo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var deaf atomic.Bool
+		end := make(chan struct{})
+		c := newCluster(t, 3, func(cfg *Config) {
+			cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
+			cfg.Limits.WatchdogAfter = 3 * time.Second
+		})
+		defer c.stop()
+		l := c.leader()
+		deaf.Store(true)
+		if err := l.g.Raft().LeadershipTransfer().Error(); err == nil {
+			t.Error("a transfer without an answer succeeded")
+		}
+		if a := l.send(enqueue("q", "x")).wait(t); a.err == nil {
+			t.Error("an entry was taken during the transfer")
+		}
+		close(end) // the last request is answered, and the transfer over
+		pass(20 * time.Second)
+		l = c.leader()
+		l.do(t, enqueue("q", "y"))
+	})
+}
+
 // C2: transfers under load. Each ends in a new leader or an error, writing goes on at once, nothing is lost.
 func TestTransfersUnderLoad(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -145,7 +145,7 @@ func run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", *planFile, err)
 		}
-		r, err := m.Run(ctx, p, true)
+		r, err := m.Run(ctx, p, *tell)
 		if err != nil {
 			return err
 		}
@@ -356,7 +356,7 @@ func buildNative(ctx context.Context, dir string) (bin string, err error) {
 func minimise(ctx context.Context, m *wasm.Module, p sim.Plan, r *sim.Result) error {
 	fmt.Printf("\nseed %d at commit %s went wrong:\n", p.Seed, commit())
 	show(r)
-	again, err := m.Run(ctx, p, true)
+	again, err := m.Run(ctx, p, *tell) // as it was run before: what is told makes another run of it
 	if err != nil {
 		return err
 	}
@@ -366,7 +366,7 @@ func minimise(ctx context.Context, m *wasm.Module, p sim.Plan, r *sim.Result) er
 	}
 	sctx, cancel := context.WithTimeout(ctx, *shrink)
 	defer cancel()
-	small, runs := wasm.Shrink(sctx, p, again, func(ctx context.Context, q sim.Plan) (*sim.Result, error) { return m.Run(ctx, q, false) })
+	small, runs := wasm.Shrink(sctx, p, again, func(ctx context.Context, q sim.Plan) (*sim.Result, error) { return m.Run(ctx, q, *tell) })
 	b, err := json.MarshalIndent(small, "", " ")
 	if err != nil {
 		return err
