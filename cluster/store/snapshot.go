@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
@@ -45,6 +46,10 @@ type Snapshots struct {
 	halt   *Halt
 	dir    string
 	newest atomic.Uint64
+	// names is held for writing while a snapshot gets or loses its name, and for reading from the look at names until what they name is
+	// open: raft lists and opens for its followers while another goroutine finishes one, which takes the oldest away.
+	names  sync.RWMutex
+	listed func() // between the names and what they name, for tests; nil: nothing
 }
 
 // OpenSnapshots opens the snapshots below the data directory and removes what an interrupted one has left.
@@ -118,11 +123,15 @@ func snapFoot(length uint64, sum uint32) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// verify checks metadata, header, footer and sizes of every snapshot on disk, not yet the state's own bytes. The newest comes first.
+// verify checks metadata, header, footer and sizes of every snapshot on disk, not yet the state's own bytes. The newest comes first. names
+// is held where others know of s.
 func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
+	}
+	if s.listed != nil {
+		s.listed()
 	}
 	var metas []*raft.SnapshotMeta
 	for _, e := range entries {
@@ -200,7 +209,9 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	if err := s.halt.hold(); err != nil {
 		return nil, err
 	}
+	s.names.RLock()
 	metas, err := s.verify()
+	s.names.RUnlock()
 	if err != nil {
 		return nil, s.fail("list snapshots", err)
 	}
@@ -217,16 +228,12 @@ func (s *Snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	if err := s.halt.hold(); err != nil {
 		return nil, nil, err
 	}
-	m, err := s.verifyOne(id)
+	path := filepath.Join(s.dir, id, snapshotState)
+	m, f, err := s.find(id, path)
 	if err != nil {
 		return nil, nil, s.fail("open a snapshot", err)
 	}
 	m.Size -= snapHeadLen + snapFootLen
-	path := filepath.Join(s.dir, id, snapshotState)
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, nil, s.fail("open a snapshot", err)
-	}
 	r := &snapReader{s: s, f: f, path: path}
 	buf := make([]byte, snapCheck)
 	if err = r.begin(m.Size); err == nil {
@@ -242,6 +249,18 @@ func (s *Snapshots) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 		return nil, nil, err
 	}
 	return m, r, nil
+}
+
+// find checks a snapshot as verify does and opens its state, which can be read from then on though it lose its name.
+func (s *Snapshots) find(id, path string) (*raft.SnapshotMeta, *os.File, error) {
+	s.names.RLock()
+	defer s.names.RUnlock()
+	m, err := s.verifyOne(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	f, err := os.Open(path)
+	return m, f, err
 }
 
 // snapCheck is how much is read at once to check a snapshot before it is used.

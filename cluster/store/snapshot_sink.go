@@ -121,8 +121,23 @@ func (k *snapSink) finish() error {
 	if err := syncDir(k.dir + unfinished); err != nil {
 		return err
 	}
-	var old []*raft.SnapshotMeta
-	if err := changeDir(k.s.dir, func() error {
+	old, err := k.name()
+	if err != nil {
+		return err
+	}
+	for _, m := range old {
+		if err := os.RemoveAll(filepath.Join(k.s.dir, m.ID+unfinished)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// name gives the snapshot its name, durably, and takes theirs from those that are too old, which it returns.
+func (k *snapSink) name() (old []*raft.SnapshotMeta, err error) {
+	k.s.names.Lock()
+	defer k.s.names.Unlock()
+	err = changeDir(k.s.dir, func() error {
 		if err := os.Rename(k.dir+unfinished, k.dir); err != nil {
 			return err
 		}
@@ -139,15 +154,8 @@ func (k *snapSink) finish() error {
 			}
 		}
 		return nil
-	}); err != nil {
-		return err
-	}
-	for _, m := range old {
-		if err := os.RemoveAll(filepath.Join(k.s.dir, m.ID+unfinished)); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
+	return old, err
 }
 
 // Cancel gives an unfinished snapshot up.

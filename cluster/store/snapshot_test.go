@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -82,6 +83,66 @@ func TestSnapshotsAreKept(t *testing.T) {
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A follower that is behind has its leader list the snapshots again and again. That another one is finished meanwhile, and takes the oldest
+// away, is no damage.
+func TestListBesideAFinish(t *testing.T) {
+	t.Parallel()
+	h, fatal := testHalt(t)
+	d, err := OpenDir(filepath.Join(t.TempDir(), "n"), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.Close() })
+	s, err := OpenSnapshots(d, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	finish := func(index uint64) error {
+		k, err := s.Create(raft.SnapshotVersionMax, index, 1, raft.Configuration{}, 1, nil)
+		if err != nil {
+			return err
+		}
+		return k.Close()
+	}
+	for index := range uint64(2) {
+		if err := finish(index + 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	done := make(chan error, 1)
+	s.listed = func() {
+		s.listed = nil
+		if s.names.TryLock() { // nothing keeps it from being finished here
+			s.names.Unlock()
+			done <- finish(3)
+			return
+		}
+		go func() { done <- finish(3) }()
+	}
+	listed := make(chan error, 1)
+	go func() { // a call that has tripped the halt does not return
+		list, err := s.List()
+		if err == nil && len(list) != 2 {
+			err = fmt.Errorf("%d snapshots, want two", len(list))
+		}
+		listed <- err
+	}()
+	select {
+	case err := <-fatal:
+		t.Fatalf("the node ends: %v", err)
+	case err := <-listed:
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.List(); err != nil || len(list) != 2 || list[0].Index != 3 || list[1].Index != 2 {
+		t.Errorf("%+v, %v; want those at 3 and 2", list, err)
 	}
 }
 
