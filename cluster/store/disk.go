@@ -223,7 +223,7 @@ func (k *Disk) Kind() Kind { return k.kind }
 // Bytes is what the log takes on disk.
 func (k *Disk) Bytes() int64 { return k.engine.size() }
 
-// Close closes the files. Nothing may be called on the stores afterwards.
+// Close closes the files. Calls that come later, or are under way, fail and change nothing in the log.
 func (k *Disk) Close() error {
 	err := guard(k.path, k.engine.Close)
 	return errors.Join(err, k.tail.close())

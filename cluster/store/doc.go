@@ -23,6 +23,7 @@
 //   - A name is durable before another file vouches for it: a segment's before the list has it, a snapshot's before the log is compacted,
 //     the data directory's own before there is anything in it. Which of two names one sync of a folder makes durable first is
 //     the file system's choice.
+//   - A log that is closed takes nothing more, whoever still holds it.
 //   - A snapshot gets or loses its name while nobody looks for one: that the oldest is gone when a newer one is finished is no damage.
 //   - What a start believes is on disk before anybody is told of it, also where a sync has failed, the process has ended, and the machine goes
 //     on: the kernel's cache still has what the disk has not, calls it written, and a later sync says so too. So identity and marks, the list

@@ -71,6 +71,7 @@ type walStore struct {
 	segments    []*walSegment
 	spare       uint64        // id of the segment ahead, 0: there is none
 	spareErr    error         // why there is none: nothing more is stored then
+	closed      bool          // nothing more is stored, nor read
 	first, last atomic.Uint64 // indexes; 0: there are no entries
 }
 
@@ -196,6 +197,9 @@ func (w *walStore) segmentOf(index uint64) *walSegment {
 func (w *walStore) GetLog(index uint64, out *raft.Log) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
+	if w.closed {
+		return errClosed
+	}
 	s := w.segmentOf(index)
 	if s == nil {
 		return raft.ErrLogNotFound
@@ -324,11 +328,14 @@ func (w *walStore) tail(index uint64) (*walSegment, error) {
 	return w.grow(index)
 }
 
-// failed is what has gone wrong beside the calls. Each call that promises something asks: after a failed sync nothing more is
-// promised.
+// failed is what has gone wrong beside the calls, or that the store is closed. Each call that promises something asks, with the lock that it
+// changes anything under: after a failed sync nothing more is promised.
 func (w *walStore) failed() error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
+	if w.closed {
+		return errClosed
+	}
 	return w.spareErr
 }
 
@@ -522,22 +529,28 @@ func (w *walStore) size() (n int64) {
 	return n
 }
 
-// Close implements io.Closer.
+// errClosed is what a closed store has to say.
+var errClosed = errors.New("the log is closed")
+
+// Close implements io.Closer. A call that waits for one of the locks meanwhile, or comes later, fails and changes nothing.
 func (w *walStore) Close() error {
 	w.write.Lock()
 	defer w.write.Unlock()
 	if w.making != nil {
 		<-w.making
 	}
+	w.metaMu.Lock()
+	defer w.metaMu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed {
+		return nil
+	}
+	w.closed = true
 	var errs []error
 	for _, s := range w.segments {
 		errs = append(errs, s.close())
 	}
-	w.segments = nil
-	w.first.Store(0)
-	w.last.Store(0)
 	return errors.Join(errs...)
 }
 

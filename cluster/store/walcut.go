@@ -14,10 +14,11 @@ import (
 
 // DeleteRange implements raft.LogStore. The range must reach one of the log's ends. A compaction does not hold up appends.
 func (w *walStore) DeleteRange(from, to uint64) error {
+	w.metaMu.Lock()
 	if err := w.failed(); err != nil {
+		w.metaMu.Unlock()
 		return err
 	}
-	w.metaMu.Lock()
 	if first := w.first.Load(); first != 0 && from <= first && to >= first && to < w.last.Load() {
 		defer w.metaMu.Unlock()
 		return w.compact(to + 1)
@@ -27,6 +28,9 @@ func (w *walStore) DeleteRange(from, to uint64) error {
 	defer w.write.Unlock()
 	w.metaMu.Lock()
 	defer w.metaMu.Unlock()
+	if err := w.failed(); err != nil {
+		return err
+	}
 	first, last := w.first.Load(), w.last.Load()
 	switch {
 	case first == 0, from > to, to < first, from > last:
