@@ -56,6 +56,7 @@ type Config struct {
 
 	gossip func(*memberlist.Config)             // last word on gossip, for tests of this package
 	space  func() (free, size int64, err error) // instead of what the data directory's file system has left and in all, for tests of this package
+	logs   func(*store.Log) raft.LogStore       // what raft is given instead of the log on disk, for tests of this package
 }
 
 // Validate names the first field that cannot be right, and what would be.

@@ -31,6 +31,8 @@
 //     request over the node port whose handshake has checked who asks.
 //   - A cluster is made once: only by nodes that have no data, and only when all of them agree on who they are.
 //   - Nothing is removed that would leave the rest without a majority that answers.
+//   - The stores are closed when raft has ended. A stop that has no time to wait for that leaves them open, and the directory held, until the
+//     process ends.
 //   - Whatever breaks a promise of the store ends the process (store.Halt); so does another process with this identity.
 //
 // Memory of a node with a million queued messages of 256 bytes, MB of VmRSS (files mapped and shared included), as measured in 2026-11:

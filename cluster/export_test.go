@@ -3,16 +3,21 @@ package cluster
 import (
 	"context"
 
-	"github.com/quorate/quorate/cluster/group"
-)
+	"github.com/hashicorp/memberlist"
+	"github.com/hashicorp/raft"
 
-import "github.com/hashicorp/memberlist"
+	"github.com/quorate/quorate/cluster/group"
+	"github.com/quorate/quorate/cluster/store"
+)
 
 // SetGossip gives a test the last word on gossip's settings.
 func SetGossip(c *Config, f func(*memberlist.Config)) { c.gossip = f }
 
 // SetSpace has a node believe f about its file system.
 func SetSpace(c *Config, f func() (free, size int64, err error)) { c.space = f }
+
+// SetLogs has a node's raft use what f makes of its log on disk.
+func SetLogs(c *Config, f func(*store.Log) raft.LogStore) { c.logs = f }
 
 // AliveByGossip is how many other nodes gossip sees.
 func (n *Node) AliveByGossip() (alive int) {

@@ -239,8 +239,12 @@ func (n *Node) openGroup() (*group.Group, error) {
 		return nil, err
 	}
 	n.trans = trans
+	var logs raft.LogStore = n.disk.Log
+	if n.cfg.logs != nil {
+		logs = n.cfg.logs(n.disk.Log)
+	}
 	cfg, err := n.groupConfig(group.Config{
-		HCLog: hc, Logs: n.disk.Log, Stable: n.disk.Stable, Snapshots: snaps, Transport: trans, Raft: n.cfg.Raft,
+		HCLog: hc, Logs: logs, Stable: n.disk.Stable, Snapshots: snaps, Transport: trans, Raft: n.cfg.Raft,
 	})
 	if err != nil {
 		return nil, err
@@ -347,8 +351,9 @@ func (n *Node) kick() {
 	}
 }
 
-// Stop hands leadership away, says good-bye and closes everything; ctx bounds how politely. A second call waits for the
-// first.
+// Stop hands leadership away, says good-bye and closes everything; ctx bounds how politely. Where raft has not ended by then, since the disk
+// hangs, its error comes back and the data directory stays open and held until the process ends, as it then should. A second call waits for
+// the first.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.log.Info("node stops")
@@ -367,7 +372,8 @@ func (n *Node) Abort() error {
 	return n.stopErr
 }
 
-// tearDown closes whatever of the node there is, in order: readiness, group, gossip, door, disk.
+// tearDown closes whatever of the node there is, in order: readiness, group, gossip, door, disk. The disk stays as it is, and held, where ctx
+// ends before raft does.
 func (n *Node) tearDown(ctx context.Context, polite bool) error {
 	n.stopping.Store(true)
 	n.cancel()
@@ -393,8 +399,11 @@ func (n *Node) tearDown(ctx context.Context, polite bool) error {
 	})
 	defer released.Wait()
 	defer close(down)
+	running := false // raft and its log go on: there was no time to wait for them
 	if n.group != nil {
-		if err := n.group.Stop(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		err := n.group.Stop(ctx)
+		running = err != nil && errors.Is(err, ctx.Err())
+		if err != nil && !errors.Is(err, context.Canceled) {
 			errs = append(errs, err)
 		}
 	}
@@ -408,16 +417,20 @@ func (n *Node) tearDown(ctx context.Context, polite bool) error {
 		errs = append(errs, n.trans.Close()) // raft closes it only if somebody waits for its shutdown
 	}
 	n.stopMeters()
+	if n.dir != nil && polite {
+		if err := n.peers.save(); err != nil {
+			n.log.Warn("known peers not saved", "err", err)
+		}
+	}
+	if running {
+		// What they still write is theirs, and the directory is nobody else's: the process ends, and takes both with it.
+		return errors.Join(errs...)
+	}
 	n.halt.Release()
 	if n.disk != nil {
 		errs = append(errs, n.disk.Close())
 	}
 	if n.dir != nil {
-		if polite {
-			if err := n.peers.save(); err != nil {
-				n.log.Warn("known peers not saved", "err", err)
-			}
-		}
 		errs = append(errs, n.dir.Close())
 	}
 	return errors.Join(errs...)

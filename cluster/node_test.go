@@ -21,6 +21,9 @@ import (
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
+		if os.Getenv(childHangs) != "" {
+			hangingChild(dir)
+		}
 		child(dir)
 	}
 	// memberlist's Shutdown does not wait for a probe that is under way; it ends by its own deadline.
