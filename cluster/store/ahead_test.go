@@ -131,6 +131,9 @@ func TestSegmentAheadIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
+	if err := w.sweep(); err != nil {
+		t.Fatal(err)
+	}
 	if w.spare != spare {
 		t.Errorf("segment %d is ahead, want %d", w.spare, spare)
 	}

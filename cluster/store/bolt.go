@@ -117,6 +117,9 @@ func (b *boltStore) size() int64 {
 // fileOf implements engine.
 func (b *boltStore) fileOf(uint64) string { return b.path }
 
+// sweep implements engine: there is but one file.
+func (b *boltStore) sweep() error { return nil }
+
 func openBolt(path string) (*boltStore, error) {
 	var b *raftboltdb.BoltStore
 	err := guard(path, func() (err error) {

@@ -259,7 +259,7 @@ func testMistreatedDirectory(t *testing.T, kind Kind) {
 		}, "newer quorate", identityFile, false},
 		{"end mark gone", func(_ *testing.T, d string) error { return os.Remove(filepath.Join(d, TailFile)) }, "missing", TailFile, true},
 		{"end mark cut", func(_ *testing.T, d string) error { return os.Truncate(filepath.Join(d, TailFile), 7) }, "not an end mark", TailFile, true},
-		{"snapshot gone, log behind it compacted", func(_ *testing.T, d string) error { return os.RemoveAll(snapOf(d)) }, "entry is missing", log, true},
+		{"snapshot gone, log behind it compacted", func(_ *testing.T, d string) error { return os.RemoveAll(snapOf(d)) }, "those between are gone", log, true},
 		{"snapshot state cut", func(_ *testing.T, d string) error {
 			return os.Truncate(filepath.Join(snapOf(d), snapshotState), 5000)
 		}, "cut short", snapshotState, true},
@@ -290,9 +290,18 @@ func testMistreatedDirectory(t *testing.T, kind Kind) {
 			if err := c.harm(t, dir); err != nil {
 				t.Fatal(err)
 			}
-			_, _, _, err := openAll(t, dir)
+			segments, err := filepath.Glob(filepath.Join(dir, WALDir, "*.wal"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _, _, err = openAll(t, dir)
 			if err == nil {
 				t.Fatal("opened")
+			}
+			for _, s := range segments { // perhaps there is a way to what is in them
+				if _, err := os.Lstat(s); err != nil {
+					t.Errorf("of what is refused: %v", err)
+				}
 			}
 			var d *DamageError
 			if errors.As(err, &d) != c.remedy || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {

@@ -141,7 +141,9 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 	if fresh {
 		err = disk.Stable.prepare()
 	} else {
-		err = disk.resume(id)
+		if err = disk.resume(id); err == nil {
+			err = e.sweep()
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -213,6 +215,13 @@ func (k *Disk) resume(id Identity) error {
 	}
 	if want, _ := k.tail.marks(); last < want {
 		return &DamageError{File: k.path, Index: last + 1, What: fmt.Sprintf("its entries end at %d, but entry %d was stored: the newest are gone", last, want)}
+	}
+	first, err := k.Log.FirstIndex()
+	if err != nil {
+		return err
+	}
+	if floor := k.Log.floor(); last > floor && first > floor+1 {
+		return &DamageError{File: k.path, Index: floor + 1, What: fmt.Sprintf("its entries begin at %d, but the newest snapshot ends at %d: those between are gone", first, floor)}
 	}
 	return nil
 }

@@ -19,7 +19,8 @@
 //     back from an older copy stops the start. So does an identity that says that the node belongs to no cluster yet beside entries or
 //     snapshots, which would be made anew otherwise.
 //   - A log is read whole before the library that wrote it opens it, and nothing of it is changed before it was found whole:
-//     then a batch that a power cut has torn is wiped, which was never acknowledged.
+//     then a batch that a power cut has torn is wiped, which was never acknowledged. Files that are no part of it are removed last, when it
+//     was also found to be this node's, to go as far as the marks, and to begin where the newest snapshot ends or before.
 //   - A name is durable before another file vouches for it: a segment's before the list has it, a snapshot's before the log is compacted,
 //     the data directory's own before there is anything in it. Which of two names one sync of a folder makes durable first is
 //     the file system's choice.

@@ -41,6 +41,8 @@ type engine interface {
 
 	// size is what the engine takes on disk, in bytes.
 	size() int64
+	// sweep removes files that are no part of the log: after a start has found that it is whole and the right one.
+	sweep() error
 	// fileOf is the file that has, or had, an entry.
 	fileOf(index uint64) string
 }

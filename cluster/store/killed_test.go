@@ -188,7 +188,11 @@ func (w *written) check(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	h := NewHalt(func(error) {})
-	disk, err := OpenDisk(d, h, LogOptions{segment: testSegment})
+	snaps, err := OpenSnapshots(d, h)
+	if err != nil {
+		t.Fatalf("after %+v: %v", w, err)
+	}
+	disk, err := OpenDisk(d, h, LogOptions{Floor: snaps.Newest, segment: testSegment})
 	if err != nil {
 		t.Fatalf("after %+v: %v", w, err)
 	}

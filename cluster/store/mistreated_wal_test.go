@@ -22,6 +22,18 @@ func mistreatedWAL(put func(dir, file string, b []byte) error) []mistreatment {
 			}
 			return put(wal(d), walMetaFile, bytes.Replace(b, []byte("QWAL1"), []byte("QWAL2"), 1))
 		}, "QWAL2", walMetaFile, true},
+		{"list that begins with the newest segment", func(t *testing.T, d string) error {
+			id, err := readIdentity(filepath.Join(d, identityFile))
+			if err != nil {
+				return err
+			}
+			m, err := readWALMeta(wal(d), id.UUID)
+			if err != nil {
+				return err
+			}
+			m.Segments = m.Segments[len(m.Segments)-1:]
+			return m.write(wal(d))
+		}, "those between are gone", WALDir, true},
 		{"first segment gone", func(t *testing.T, d string) error { return os.Remove(segmentsOf(t, d)[0]) }, "is missing", ".wal", true},
 		{"last segment gone", func(t *testing.T, d string) error {
 			all := segmentsOf(t, d)

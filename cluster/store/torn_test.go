@@ -255,6 +255,9 @@ func TestUnfinishedChange(t *testing.T) {
 				if err != nil {
 					t.Fatalf("start %d: %v", start, err)
 				}
+				if err := w.sweep(); err != nil {
+					t.Fatalf("start %d: %v", start, err)
+				}
 				first, _ := w.FirstIndex()
 				last, _ := w.LastIndex()
 				if first != c.first || last != next {

@@ -121,8 +121,8 @@ func checkWALSegment(dir string, s walSegmentInfo, codec uint64, renew bool) (*w
 	return w, nil
 }
 
-// openWAL opens what checkWAL has found whole. Only then is anything changed: a batch that a crash has cut off is wiped, and
-// files that no list names any more are removed, once the list that says so is durable.
+// openWAL opens what checkWAL has found whole. Only then is anything changed: a batch that a crash has cut off is wiped, and the list is made
+// durable.
 func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
 	m, found, err := checkWAL(dir, id, last, true)
 	if err != nil {
@@ -146,7 +146,7 @@ func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
 	if err := w.meta.write(dir); err != nil {
 		return nil, fmt.Errorf("write the list of segments once more: %w", err)
 	}
-	return w, w.sweep()
+	return w, nil
 }
 
 func (w *walStore) openSegment(info walSegmentInfo, found *walFrames) (_ *walSegment, err error) {
@@ -194,7 +194,7 @@ func (w *walStore) bounds(found []*walFrames) {
 	}
 }
 
-// sweep removes segments that are in no list: dropped, or begun, when the process ended.
+// sweep implements engine: it removes segments that are in no list, dropped, or begun, when the process ended.
 func (w *walStore) sweep() error {
 	entries, err := os.ReadDir(w.dir)
 	if err != nil {
