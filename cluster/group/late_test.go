@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"io"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -81,4 +84,67 @@ func TestLateSnapshot(t *testing.T) {
 			})
 		})
 	}
+}
+
+// slow is a snapshot store whose next snapshot is kept waiting.
+type slow struct {
+	raft.SnapshotStore
+	next        atomic.Bool // the next one waits
+	began, goOn chan struct{}
+}
+
+func (s *slow) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, at uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+	if s.next.Swap(false) {
+		close(s.began)
+		<-s.goOn
+	}
+	return s.SnapshotStore.Create(version, index, term, c, at, trans)
+}
+
+// far is a transport on which a snapshot takes a while.
+type far struct{ *raft.InmemTransport }
+
+func (f far) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, state io.Reader) error {
+	pass(100 * time.Millisecond)
+	return f.InmemTransport.InstallSnapshot(id, at, req, resp, state)
+}
+
+// A follower whose own snapshot is finished when a newer one has been installed goes on.
+func TestSnapshotOvertakenByAnInstall(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		snaps := map[raft.ServerID]*slow{}
+		c := newCluster(t, 3, func(cfg *Config) {
+			snaps[cfg.LocalID] = &slow{SnapshotStore: cfg.Snapshots, began: make(chan struct{}), goOn: make(chan struct{})}
+			cfg.Snapshots, cfg.Logs = snaps[cfg.LocalID], gapless{cfg.Logs}
+			cfg.Transport = far{cfg.Transport.(*raft.InmemTransport)}
+		})
+		defer c.stop()
+		l := c.leader()
+		l.do(t, enqueue("q", "in both"))
+		c.agree()
+
+		f := c.followers()[0]
+		r, own := f.g.Raft(), snaps[f.id]
+		goOn := sync.OnceFunc(func() { close(own.goOn) })
+		defer goOn()
+		own.next.Store(true)
+		taken := r.Snapshot()
+		<-own.began
+		c.cut(f)
+		for range 10 {
+			l.do(t, enqueue("q", "in the leader's"))
+		}
+		rc := l.g.Raft().ReloadableConfig()
+		rc.TrailingLogs = 0
+		check(t, l.g.Raft().ReloadConfig(rc))
+		check(t, l.g.Raft().Snapshot().Error())
+		index := l.g.Raft().LastIndex()
+		c.join(f)
+		c.until(30*time.Second, "the snapshot is installed", func() bool { return r.AppliedIndex() == index })
+		goOn()
+		check(t, taken.Error()) // the store in memory takes one that is older
+		l.do(t, enqueue("q", "behind it"))
+		c.until(30*time.Second, "the follower has what follows", func() bool { return r.AppliedIndex() > index })
+		c.agree()
+	})
 }

@@ -26,6 +26,7 @@
 //     the file system's choice.
 //   - A log that is closed takes nothing more, whoever still holds it.
 //   - A snapshot gets or loses its name while nobody looks for one: that the oldest is gone when a newer one is finished is no damage.
+//     One that is finished when there is a newer one is dropped, since raft goes on from the one that was finished last.
 //   - What a start believes is on disk before anybody is told of it, also where a sync has failed, the process has ended, and the machine goes
 //     on: the kernel's cache still has what the disk has not, calls it written, and a later sync says so too. So identity and marks, the list
 //     of segments and what is in those that it does not call sealed, or bbolt's meta pages, are written once more, with the bytes that were

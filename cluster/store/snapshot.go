@@ -145,9 +145,14 @@ func (s *Snapshots) verify() ([]*raft.SnapshotMeta, error) {
 		metas = append(metas, m)
 	}
 	slices.SortFunc(metas, func(a, b *raft.SnapshotMeta) int {
-		return -cmp.Or(cmp.Compare(a.Term, b.Term), cmp.Compare(a.Index, b.Index), strings.Compare(a.ID, b.ID))
+		return cmp.Or(byAge(a, b), strings.Compare(b.ID, a.ID))
 	})
 	return metas, nil
+}
+
+// byAge is below 0 where a is the newer one.
+func byAge(a, b *raft.SnapshotMeta) int {
+	return cmp.Or(cmp.Compare(b.Term, a.Term), cmp.Compare(b.Index, a.Index))
 }
 
 func (s *Snapshots) verifyOne(id string) (*raft.SnapshotMeta, error) {

@@ -86,8 +86,12 @@ func (k *snapSink) Write(p []byte) (int, error) {
 	return n, nil
 }
 
+// errOlder is a snapshot that nobody needs any more.
+var errOlder = errors.New("a newer snapshot has been finished meanwhile: this one is dropped")
+
 // Close makes the snapshot durable: files, directory and the directory above it. What is older than the newest few
-// goes with the same sync.
+// goes with the same sync. A snapshot that is older than the newest is dropped, with an error that is no failure of the disk: raft would take
+// the one that is finished last for its newest.
 func (k *snapSink) Close() error {
 	if k.closed {
 		return nil
@@ -96,7 +100,14 @@ func (k *snapSink) Close() error {
 	if err := k.s.halt.hold(); err != nil {
 		return errors.Join(err, k.state.Drop())
 	}
-	if err := k.finish(); err != nil {
+	err := k.finish()
+	if errors.Is(err, errOlder) {
+		if err := os.RemoveAll(k.dir + unfinished); err != nil {
+			return k.s.fail("drop a snapshot", err)
+		}
+		return err
+	}
+	if err != nil {
 		return k.s.fail("finish a snapshot", err)
 	}
 	k.s.newest.Store(max(k.s.newest.Load(), k.meta.Index))
@@ -133,10 +144,18 @@ func (k *snapSink) finish() error {
 	return nil
 }
 
-// name gives the snapshot its name, durably, and takes theirs from those that are too old, which it returns.
+// name gives the snapshot its name, durably, and takes theirs from those that are too old, which it returns. Where there is a newer one, the error
+// is errOlder.
 func (k *snapSink) name() (old []*raft.SnapshotMeta, err error) {
 	k.s.names.Lock()
 	defer k.s.names.Unlock()
+	metas, err := k.s.verify()
+	if err != nil {
+		return nil, err
+	}
+	if len(metas) > 0 && byAge(metas[0], &k.meta) < 0 {
+		return nil, fmt.Errorf("%w: index %d, the newest has %d", errOlder, k.meta.Index, metas[0].Index)
+	}
 	err = changeDir(k.s.dir, func() error {
 		if err := os.Rename(k.dir+unfinished, k.dir); err != nil {
 			return err

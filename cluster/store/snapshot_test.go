@@ -146,6 +146,46 @@ func TestListBesideAFinish(t *testing.T) {
 	}
 }
 
+// A snapshot that takes long is overtaken by one that is installed. It is dropped when it is whole, and that is no failure of the disk; one
+// of the same index is kept.
+func TestOlderSnapshotIsDropped(t *testing.T) {
+	t.Parallel()
+	s, dir := openSnapshots(t)
+	create := func(index, term uint64) raft.SnapshotSink {
+		t.Helper()
+		k, err := s.Create(raft.SnapshotVersionMax, index, term, raft.Configuration{}, 1, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Write([]byte("state")); err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	older, term, same, newest := create(7, 2), create(99, 1), create(12, 2), create(12, 2)
+	if err := newest.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []raft.SnapshotSink{older, term} {
+		if err := k.Close(); err == nil || !strings.Contains(err.Error(), "newer snapshot") {
+			t.Errorf("%s: %v, want an error that says that there is a newer one", k.ID(), err)
+		}
+		if err := k.Cancel(); err != nil { // as raft does after any error
+			t.Error(err)
+		}
+	}
+	list, err := s.List()
+	if err != nil || len(list) != 1 || list[0].ID != newest.ID() || s.Newest() != 12 || s.halt.Err() != nil {
+		t.Errorf("%+v, %v, newest at %d, halt: %v; want the one that was installed, alone", list, err, s.Newest(), s.halt.Err())
+	}
+	if err := same.Close(); err != nil {
+		t.Error(err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 2 {
+		t.Errorf("%v, %v are in the folder, want two snapshots", names, err)
+	}
+}
+
 // Two snapshots of one index, made when the clock says the same, have different names.
 func TestSnapshotNamesDoNotMeet(t *testing.T) {
 	t.Parallel()
