@@ -31,6 +31,7 @@
 //     on: the kernel's cache still has what the disk has not, calls it written, and a later sync says so too. So identity and marks, the list
 //     of segments and what is in those that it does not call sealed, or bbolt's meta pages, are written once more, with the bytes that were
 //     judged, and synced; snapshots are given their names once more. A sync that fails in the start ends it.
+//   - What a node itself has left unfinished does not keep it from starting, also where it fills the disk.
 //   - There is one log, of the kind that identity.json names. Another one beside it is what a conversion has left, and goes
 //     at the next start.
 //

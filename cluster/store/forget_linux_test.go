@@ -99,11 +99,16 @@ type forgetting struct {
 
 func newForgetting(t *testing.T, kind Kind) *forgetting {
 	t.Helper()
+	return newForgettingOf(t, kind, forgetfs.Options{})
+}
+
+func newForgettingOf(t *testing.T, kind Kind, o forgetfs.Options) *forgetting {
+	t.Helper()
 	if err := forgetfs.Available(); err != nil {
 		t.Skipf("disks that forget cannot be served here: %v", err)
 	}
 	at := t.TempDir()
-	f := &forgetting{disk: forgetfs.New(forgetfs.Options{}), dir: filepath.Join(at, "data"), kind: kind}
+	f := &forgetting{disk: forgetfs.New(o), dir: filepath.Join(at, "data"), kind: kind}
 	if err := f.disk.Mount(at); err != nil {
 		t.Fatal(err)
 	}

@@ -192,11 +192,31 @@ func OpenDir(path, label string) (_ *Dir, err error) {
 	}
 	if found {
 		// The newest may be in the cache alone, where the sync that it ended with has failed. Nothing is made beside one that may go.
-		if err := d.Save(d.id); err != nil {
+		err := d.Save(d.id)
+		if errors.Is(err, unix.ENOSPC) && d.makeRoom() == nil {
+			err = d.Save(d.id)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
 	return d, nil
+}
+
+// makeRoom removes what an interrupted snapshot or conversion has left, which the start would come to later: it may be what fills the disk, and
+// nothing can be written before it is gone. A file system may count as taken what a power cut would bring back, so the folders are synced.
+func (d *Dir) makeRoom() error {
+	return changeDir(d.path, func() error {
+		snaps := filepath.Join(d.path, snapshotDir)
+		err := changeDir(snaps, func() error { return dropUnfinished(snaps) })
+		if errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		for _, k := range Kinds {
+			err = errors.Join(err, os.RemoveAll(k.path(d.path)+convertSuffix))
+		}
+		return err
+	})
 }
 
 // empty says whether a node of this identity has stored nothing yet that anybody relies on: until it belongs to a cluster it has neither

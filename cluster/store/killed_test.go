@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(readerDir); dir != "" {
 		os.Exit(reader(dir))
 	}
+	if path := os.Getenv(fillerPath); path != "" {
+		os.Exit(filler(path))
+	}
 	if dir := os.Getenv(converterDir); dir != "" {
 		os.Exit(converter(dir))
 	}

@@ -63,20 +63,8 @@ func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("snapshot directory: %w", err)
 	}
-	// The names that were given last may be in the cache alone. The log is compacted by what is found.
-	if err := renewSnapshots(dir); err != nil {
+	if err := dropUnfinished(dir); err != nil {
 		return nil, fmt.Errorf("snapshot directory: %w", err)
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("snapshot directory: %w", err)
-	}
-	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), unfinished) {
-			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-				return nil, fmt.Errorf("remove an unfinished snapshot: %w", err)
-			}
-		}
 	}
 	s := &Snapshots{halt: halt, dir: dir}
 	metas, err := s.verify()
@@ -87,6 +75,26 @@ func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 		s.newest.Store(max(s.newest.Load(), m.Index))
 	}
 	return s, nil
+}
+
+// dropUnfinished removes what interrupted snapshots have left below dir.
+func dropUnfinished(dir string) error {
+	// The names that were given last may be in the cache alone. The log is compacted by what is found.
+	if err := renewSnapshots(dir); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), unfinished) {
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("remove an unfinished snapshot: %w", err)
+			}
+		}
+	}
+	return nil
 }
 
 // Newest is the index of the newest whole snapshot, 0 without one.

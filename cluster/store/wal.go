@@ -381,6 +381,9 @@ func (w *walStore) grow(base uint64) (*walSegment, error) {
 		w.metaMu.Lock()
 		defer w.metaMu.Unlock()
 		if err := w.commit(w.list(append(slices.Clip(w.segments), s), 0)); err != nil {
+			if errors.Is(err, unix.ENOSPC) { // what is reserved here would keep the next start from writing anything; a list may name the file by now
+				err = errors.Join(err, os.Truncate(filepath.Join(w.dir, s.file()), 0))
+			}
 			return nil, errors.Join(err, s.close())
 		}
 	}
