@@ -324,6 +324,54 @@ func putBackIdentity(dir string, older func(*Identity)) error {
 	return (&Dir{path: dir}).Save(id)
 }
 
+// A power cut leaves the end mark behind the log. A start raises it: what it has found, and others were told of, is missed from then on, though
+// nothing has been stored since.
+func TestStartRaisesTheEndMark(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, kind Kind) {
+		dir := filepath.Join(t.TempDir(), "n")
+		fill(t, dir, kind, true)
+		tl, err := openTail(filepath.Join(dir, TailFile), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		last, _ := tl.marks()
+		if err := errors.Join(tl.setLast(last-50, true), tl.close()); err != nil {
+			t.Fatal(err)
+		}
+		contents(t, dir)
+		if tl, err = openTail(filepath.Join(dir, TailFile), false); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := tl.marks(); got != last {
+			t.Errorf("the end mark is %d, the log ends at %d", got, last)
+		}
+		if err := tl.close(); err != nil {
+			t.Fatal(err)
+		}
+		if kind != WAL { // bbolt's file is judged by its pages
+			return
+		}
+		id, err := readIdentity(filepath.Join(dir, identityFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, found, err := checkWAL(filepath.Join(dir, WALDir), id.UUID, 0, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		newest := len(found) - 1
+		offsets := found[newest].offsets
+		if err := flipBit(filepath.Join(dir, WALDir, m.Segments[newest].file()), int64(offsets[len(offsets)-1])); err != nil {
+			t.Fatal(err)
+		}
+		var d *DamageError
+		if _, _, _, err := openAll(t, dir); !errors.As(err, &d) || d.Index == 0 || d.Index > last {
+			t.Errorf("a damaged frame: %v, want damage at or before entry %d", err, last)
+		}
+	})
+}
+
 // mistreatment is a harm and how a start must speak of it.
 type mistreatment struct {
 	name   string

@@ -142,7 +142,7 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 		err = disk.Stable.prepare()
 	} else {
 		if err = disk.resume(id); err == nil {
-			err = e.sweep()
+			err = errors.Join(e.sweep(), disk.vouch())
 		}
 	}
 	if err != nil {
@@ -222,6 +222,22 @@ func (k *Disk) resume(id Identity) error {
 	}
 	if floor := k.Log.floor(); last > floor && first > floor+1 {
 		return &DamageError{File: k.path, Index: floor + 1, What: fmt.Sprintf("its entries begin at %d, but the newest snapshot ends at %d: those between are gone", first, floor)}
+	}
+	return nil
+}
+
+// vouch raises the end mark to what a start has found, which a power cut may have left behind: what has been told of from now on is missed if it
+// is gone, also where nothing more is stored.
+func (k *Disk) vouch() error {
+	last, err := k.Log.LastIndex()
+	if err != nil {
+		return err
+	}
+	if marked, _ := k.tail.marks(); last <= marked {
+		return nil
+	}
+	if err := k.tail.setLast(last, true); err != nil {
+		return fmt.Errorf("write the end mark of %s: %w", k.path, err)
 	}
 	return nil
 }

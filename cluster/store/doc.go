@@ -37,7 +37,7 @@
 //
 // What is not caught: a whole data directory put back from an older copy (the peers refuse its incarnation), and a machine that loses power and
 // in the same moment damages what it had synced last in a way that leaves a well-formed log: the marks in raft.tail are not synced while the
-// node runs, so they may be behind then.
+// node runs, so they may be behind then. The next start raises them to what it finds.
 //
 // # Two log stores
 //
