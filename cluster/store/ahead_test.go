@@ -146,6 +146,48 @@ func TestSegmentAheadIsKept(t *testing.T) {
 	}
 }
 
+// TestSegmentAheadIsEmpty: of the first batch in the segment ahead a power cut has left all but the first sector. Nothing of it is there when the
+// log goes on.
+func TestSegmentAheadIsEmpty(t *testing.T) {
+	t.Parallel()
+	dir, id := filepath.Join(t.TempDir(), WALDir), NewUUID()
+	w, err := createWAL(dir, id, testSegment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	for w.spare == 0 {
+		last++
+		if err := w.StoreLog(entry(last, 1, string(make([]byte, 4000)))); err != nil {
+			t.Fatal(err)
+		}
+		settle(w)
+	}
+	spare := w.spare
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, walSegmentInfo{ID: spare}.file())
+	f, err := os.OpenFile(file, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt([]byte("the rest of a batch"), 512)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if w, err = openWAL(dir, id, testSegment, last); err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if w.spare != spare {
+		t.Fatalf("segment %d is ahead, want %d", w.spare, spare)
+	}
+	if b, err := os.ReadFile(file); err != nil || len(strings.Trim(string(b), "\x00")) > 0 {
+		t.Errorf("%q, %v is in the segment ahead, want zeros", strings.Trim(string(b), "\x00"), err)
+	}
+}
+
 // TestSegmentAheadFails: what fails beside the calls stops the next one, whatever it is. (G17)
 func TestSegmentAheadFails(t *testing.T) {
 	t.Parallel()

@@ -142,6 +142,12 @@ func openWAL(dir string, id UUID, limit, last uint64) (_ *walStore, err error) {
 		}
 		w.segments = append(w.segments, s)
 	}
+	if w.spare != 0 {
+		// It looks empty by its head alone: of a first batch that a power cut has torn the rest may be there.
+		if err := wipe(filepath.Join(dir, walSegmentInfo{ID: w.spare}.file()), 0); err != nil {
+			return nil, fmt.Errorf("wipe the segment ahead: %w", err)
+		}
+	}
 	w.bounds(found)
 	if err := w.meta.write(dir); err != nil {
 		return nil, fmt.Errorf("write the list of segments once more: %w", err)
