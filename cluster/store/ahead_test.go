@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -221,6 +222,43 @@ func TestSegmentAheadFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSegmentAheadEndsTheNode: and it ends the node, also where nothing is stored any more. (G17)
+func TestSegmentAheadEndsTheNode(t *testing.T) {
+	t.Parallel()
+	d, err := OpenDir(filepath.Join(t.TempDir(), "n"), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	h, fatal := testHalt(t)
+	disk, err := OpenDisk(d, h, LogOptions{Kind: WAL, segment: testSegment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer disk.Close()
+	w := disk.engine.(*walStore)
+	for i := uint64(1); w.making == nil; i++ {
+		if i == 2 { // the first segment exists: nothing can be made in the place of the next
+			if err := os.Mkdir(filepath.Join(w.dir, walSegmentInfo{ID: w.nextID}.file()), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.StoreLog(entry(i, 1, string(make([]byte, 4000)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	settle(w)
+	select {
+	case err := <-fatal:
+		if !strings.Contains(err.Error(), "make a segment ahead") || !strings.Contains(err.Error(), w.dir) {
+			t.Errorf("the node ends with %v", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("the node goes on")
+	}
+	h.Release()
 }
 
 func flipBit(path string, at int64) error {

@@ -181,6 +181,9 @@ func newDisk(e engine, kind Kind, path string, t *tail, halt *Halt, o LogOptions
 		o.slice = 1 << 62 // it drops whole files: a compaction in one piece is as quick as a small one
 	}
 	k := &Disk{Log: NewLog(e, halt, o), Stable: NewStable(e, halt, path), kind: kind, engine: e, tail: t, path: path}
+	if w, ok := e.(*walStore); ok {
+		w.fatal = func(err error) { _ = halt.trip(err) }
+	}
 	k.Log.fileOf = e.fileOf
 	k.Stable.tail = t
 	return k

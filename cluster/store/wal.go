@@ -54,6 +54,7 @@ type walStore struct {
 	codec uint64 // in each segment's head: whose it is
 	limit uint64 // bytes of a segment
 	filer *segment.Filer
+	fatal func(error) // told of a failure beside the calls, may not return; nil: the next call tells
 
 	write  sync.Mutex    // held by whoever appends or truncates: one at a time
 	buf    []byte        // guarded by write: entries being encoded
@@ -405,11 +406,19 @@ func (w *walStore) makeSpare() {
 	w.nextID++
 	w.making = done
 	go func() {
-		defer close(done)
-		if err := w.makeAhead(id); err != nil && !errors.Is(err, unix.ENOSPC) { // on a full disk, who needs it will tell
+		err := w.makeAhead(id)
+		if errors.Is(err, unix.ENOSPC) { // who needs it will tell
+			err = nil
+		}
+		if err != nil {
+			err = fmt.Errorf("make a segment ahead in %s: %w", w.dir, err)
 			w.mu.Lock()
-			w.spareErr = fmt.Errorf("make a segment ahead: %w", err)
+			w.spareErr = err
 			w.mu.Unlock()
+		}
+		close(done)
+		if err != nil && w.fatal != nil {
+			w.fatal(err)
 		}
 	}()
 }
