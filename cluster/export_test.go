@@ -19,6 +19,9 @@ func SetSpace(c *Config, f func() (free, size int64, err error)) { c.space = f }
 // SetLogs has a node's raft use what f makes of its log on disk.
 func SetLogs(c *Config, f func(*store.Log) raft.LogStore) { c.logs = f }
 
+// Stopping says whether the node's end has begun.
+func (n *Node) Stopping() bool { return n.stopping.Load() }
+
 // AliveByGossip is how many other nodes gossip sees.
 func (n *Node) AliveByGossip() (alive int) {
 	for _, p := range n.peers.list() {

@@ -353,7 +353,7 @@ func (n *Node) kick() {
 
 // Stop hands leadership away, says good-bye and closes everything; ctx bounds how politely. Where raft has not ended by then, since the disk
 // hangs, its error comes back and the data directory stays open and held until the process ends, as it then should. A second call waits for
-// the first.
+// the first. A store that has failed is an error.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stopOnce.Do(func() {
 		n.log.Info("node stops")
@@ -422,6 +422,7 @@ func (n *Node) tearDown(ctx context.Context, polite bool) error {
 			n.log.Warn("known peers not saved", "err", err)
 		}
 	}
+	errs = append(errs, n.halt.Err()) // fatal is silent by now
 	if running {
 		// What they still write is theirs, and the directory is nobody else's: the process ends, and takes both with it.
 		return errors.Join(errs...)

@@ -438,9 +438,6 @@ func (s *sink) Close() error {
 		s.d.count("snapshot overtaken by another one")
 		return errOvertaken // as the product's
 	}
-	if n := len(s.d.snaps); n > 0 && s.d.snaps[n-1].meta.Index > s.snap.meta.Index {
-		return fmt.Errorf("snapshot %s is older than the newest, at %d: it is dropped", s.snap.meta.ID, s.d.snaps[n-1].meta.Index) // as the product's store does
-	}
 	s.snap.meta.Size, s.snap.state = int64(s.Len()), s.Bytes()
 	s.d.snaps = append(s.d.snaps, s.snap)
 	if n := len(s.d.snaps); n > 2 {
