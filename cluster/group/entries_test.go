@@ -14,6 +14,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/quorate/quorate/cluster/store"
 	"github.com/quorate/quorate/fsm"
 )
 
@@ -88,11 +89,15 @@ type away struct {
 
 // newAway is a cluster of three whose nodes' logs may have no gaps, and one of them.
 func newAway(t *testing.T) *away {
+	return newAwayOn(t, func(below raft.LogStore) raft.LogStore { return gapless{below} })
+}
+
+func newAwayOn(t *testing.T, logs func(below raft.LogStore) raft.LogStore) *away {
 	var ways []*fastBeat
 	c := newCluster(t, 3, func(cfg *Config) {
 		f := newFastBeat(cfg.Transport.(*raft.InmemTransport))
 		ways = append(ways, f)
-		cfg.Transport, cfg.Logs, cfg.Limits.CacheBytes = f, gapless{cfg.Logs}, 1
+		cfg.Transport, cfg.Logs, cfg.Limits.CacheBytes = f, logs(cfg.Logs), 1
 	})
 	a := &away{t: t, c: c, l: c.leader()}
 	for range 4 {
@@ -346,6 +351,30 @@ func TestDigestOvertakenByASnapshot(t *testing.T) {
 		}
 		if err := <-asked; err == nil || ctx.Err() != nil {
 			t.Errorf("a digest at %d: %v, want to be told that there is none", at, err)
+		}
+	})
+}
+
+// Nothing of a log is left when a snapshot has taken its place, whatever store it is in: not the entries of a leader that was replaced, which a
+// later leader would send as what was committed. (G15; hashicorp/raft#697)
+func TestSnapshotLeavesNothingOfTheLog(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		halt := store.NewHalt(func(err error) { t.Errorf("a store has failed: %v", err) })
+		defer halt.Release()
+		a := newAwayOn(t, func(below raft.LogStore) raft.LogStore { return store.NewLog(below, halt, store.LogOptions{File: "log"}) })
+		defer a.back()
+		last := a.r.LastIndex()
+		a.own(2)
+		for range 9 {
+			a.l.do(t, enqueue("q", "in the snapshot"))
+		}
+		if req, state := a.snapshot(); !a.install(req, state) || req.LastLogIndex <= last+2 {
+			t.Errorf("a snapshot up to %d was refused, or does not reach over the log, which ends at %d", req.LastLogIndex, last+2)
+		}
+		for i := uint64(1); i <= last+2; i++ {
+			if err := a.logs.GetLog(i, new(raft.Log)); !errors.Is(err, raft.ErrLogNotFound) {
+				t.Errorf("entry %d is still there (%v)", i, err)
+			}
 		}
 	})
 }

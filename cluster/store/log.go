@@ -32,15 +32,15 @@ const (
 //
 // Methods may be called from several goroutines, as raft does.
 type Log struct {
-	inner     raft.LogStore
-	halt      *Halt
-	file      string
-	tail      *tail         // nil in memory
-	floor     func() uint64 // index of the newest snapshot: below it the log may have gaps
-	seen      func(entries, bytes int, took time.Duration)
-	slice     uint64                    // indexes that one transaction of a compaction deletes
-	fileOf    func(index uint64) string // for errors
-	monotonic bool                      // the store can have no gaps
+	inner   raft.LogStore
+	halt    *Halt
+	file    string
+	tail    *tail         // nil in memory
+	floor   func() uint64 // index of the newest snapshot: below it the log may have gaps
+	seen    func(entries, bytes int, took time.Duration)
+	slice   uint64                    // indexes that one transaction of a compaction deletes
+	fileOf  func(index uint64) string // for errors
+	gapless bool                      // the store can have no gaps
 
 	// truncating guards the tail against a store and a truncation that cross; raft makes both on one goroutine, so it is
 	// never waited for.
@@ -71,7 +71,7 @@ func NewLog(inner raft.LogStore, halt *Halt, o LogOptions) *Log {
 	m, ok := inner.(raft.MonotonicLogStore)
 	return &Log{
 		inner: inner, halt: halt, file: file, tail: o.tail, floor: o.Floor, seen: o.Observer, slice: o.slice,
-		fileOf: func(uint64) string { return file }, monotonic: ok && m.IsMonotonic(),
+		fileOf: func(uint64) string { return file }, gapless: ok && m.IsMonotonic(),
 	}
 }
 
@@ -237,7 +237,7 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 // closeGap drops the whole log where the next entry follows not it but the newest snapshot, and the store can have no gap.
 // raft does that itself after an install, unless the process ends in between. truncating is held.
 func (s *Log) closeGap(next uint64) error {
-	if !s.monotonic {
+	if !s.gapless {
 		return nil
 	}
 	last, err := s.LastIndex()
@@ -307,5 +307,7 @@ func (s *Log) cut(from, to uint64) error {
 	return nil
 }
 
-// IsMonotonic implements raft.MonotonicLogStore with the inner store's answer.
-func (s *Log) IsMonotonic() bool { return s.monotonic }
+// IsMonotonic implements raft.MonotonicLogStore: raft is to drop the log whole when it has installed a snapshot. Of a store that can have gaps
+// it would drop the old part by what it takes for the log's end, and keep entries of a leader that was replaced, below the snapshot: as a leader
+// it might send them as what was committed (hashicorp/raft#697).
+func (s *Log) IsMonotonic() bool { return true }
