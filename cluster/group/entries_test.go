@@ -361,7 +361,9 @@ func TestSnapshotLeavesNothingOfTheLog(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		halt := store.NewHalt(func(err error) { t.Errorf("a store has failed: %v", err) })
 		defer halt.Release()
-		a := newAwayOn(t, func(below raft.LogStore) raft.LogStore { return store.NewLog(below, halt, store.LogOptions{File: "log"}) })
+		a := newAwayOn(t, func(below raft.LogStore) raft.LogStore {
+			return store.NewLog(below, halt, store.LogOptions{File: "log"})
+		})
 		defer a.back()
 		last := a.r.LastIndex()
 		a.own(2)

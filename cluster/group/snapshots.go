@@ -2,6 +2,7 @@ package group
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -76,8 +77,8 @@ func (g *Group) keepSnapshots() {
 		if (due || entries > 0 && g.lowSpace() && bytes+before+trail > g.weight()) && !g.broken.Load() {
 			last := g.snapshotSize.Load()
 			if g.claim() && g.snapshot(bytes, uint64(entries)) {
-				g.logBytes.Add(-bytes)
-				g.logEntries.Add(-entries)
+				lessen(&g.logBytes, bytes)
+				lessen(&g.logEntries, entries)
 				before, trail = last, min(bytes+trail, g.limits.TrailingBytes)
 				if g.lowSpace() {
 					trail = 0
@@ -88,6 +89,16 @@ func (g *Group) keepSnapshots() {
 			g.claimed.Store(0)
 		}
 		t.Reset(next)
+	}
+}
+
+// lessen takes what a snapshot has off what has been applied since the last one. One that was installed meanwhile has begun a new count.
+func lessen(count *atomic.Int64, by int64) {
+	for {
+		was := count.Load()
+		if count.CompareAndSwap(was, max(was-by, 0)) {
+			return
+		}
 	}
 }
 
