@@ -5,7 +5,12 @@ import "github.com/quorate/quorate/fsm"
 // batch makes a batch whose callback goes to a queue, and returns its id.
 func (s *story) batch(queue, callback string) string {
 	s.t.Helper()
-	r := s.request()
+	return s.batchUnder(s.request(), queue, callback)
+}
+
+// batchUnder is batch under a number, which may have come before.
+func (s *story) batchUnder(r fsm.Request, queue, callback string) string {
+	s.t.Helper()
 	m := text(callback)
 	call := s.call(Event{Op: Batch, Queue: queue, Session: r.Session.String(), Number: r.Number, Body: Sum(m.Body)})
 	o := s.apply(&fsm.BatchCreate{Request: r, Queue: []byte(queue), Callback: m})
@@ -31,7 +36,8 @@ func (s *story) batches() {
 	s.t.Helper()
 	s.queue("b", fsm.OrderUnordered)
 	s.onceQueue("c", fsm.OrderUnordered)
-	one := s.batch("b", "one is done")
+	number := s.request()
+	one := s.batchUnder(number, "b", "one is done")
 	s.member("b", one, text("well"))
 	s.ack(s.take("b"), "well done")
 	s.member("b", one, text("badly"))
@@ -46,6 +52,9 @@ func (s *story) batches() {
 	s.ack(s.take("b"), "badly done after all")
 	s.cancel("b", gone)
 	s.ack(s.take("b"), "called back")
+	if again := s.batchUnder(number, "b", "one is done"); again != one { // its answer was lost
+		s.t.Errorf("the batch is %s, and %s when it is made again under its number", one, again)
+	}
 
 	empty := s.batch("b", "nothing to do")
 	s.seal(empty)

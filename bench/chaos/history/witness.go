@@ -175,7 +175,7 @@ func Replay(entries []LogEntry) (effects []Effect, digests map[uint64][32]byte, 
 					}
 				}
 			}
-			if _, ok := op.(*fsm.BatchCreate); ok && out[0].Code == fsm.OK {
+			if _, ok := op.(*fsm.BatchCreate); ok && out[0].Code == fsm.OK && out[0].ID.Index() == le.Index { // else it is a repeat's answer
 				batches[out[0].ID] = true
 			}
 			from = end
