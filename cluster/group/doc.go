@@ -116,7 +116,8 @@
 //
 // A linearizable read waits for one confirmation of leadership, shared by all that came before it began, by answers of a majority to
 // what was sent after that (contacts: raft's own check takes any answer that comes in), in the term whose barrier has passed, and until the state has what was committed when it began. Raft's applied index counts what was handed
-// to the state machine, so the group counts for itself. Stale reads take the state as it is.
+// to the state machine, so the group counts for itself. Only commands are waited for: a start on a snapshot that ends with raft's
+// own entries does not bring those again. Stale reads take the state as it is.
 // Who could be given messages (Consumers) is in no state; it is told to the functions that Read runs, so that both are of one moment.
 //
 // # Time

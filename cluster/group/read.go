@@ -186,16 +186,16 @@ func (g *Group) confirm() *Error {
 	return nil
 }
 
-// lastForState is the last index up to commit whose entry reaches the state machine: raft keeps no-ops and barriers to
-// itself. An entry that is not in the log any more is in a snapshot, and so in the state of a leader, and all that came before it; a
-// snapshot may end with entries of raft's own, which the state does not count.
+// lastForState is the last index up to commit whose entry is in the state, or is to be: that of a command. All others are raft's own, and
+// no read need wait for them; after a snapshot that ends with some, it would wait for ever. An entry that is not in the log any more is in a
+// snapshot, and so in the state of a leader, and all that came before it.
 func (g *Group) lastForState(commit uint64) uint64 {
 	var l raft.Log
 	for i := commit; i > g.applied.Load(); i-- {
 		switch err := g.cache.GetLog(i, &l); {
 		case errors.Is(err, raft.ErrLogNotFound):
 			return 0
-		case err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration:
+		case err != nil || l.Type == raft.LogCommand:
 			return i
 		}
 	}

@@ -469,6 +469,34 @@ func TestReadAfterAnInstallWhileNobodyWrites(t *testing.T) {
 	})
 }
 
+// Nor does a node whose snapshot ends with a change of the membership that its log still has: a start does not bring it once more.
+func TestReadAfterAStartWhileNobodyWrites(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCluster(t, 1, nil)
+		defer c.stop()
+		l := c.leader()
+		l.do(t, enqueue("q", "x"))
+		last := l.g.Status().Applied
+		check(t, l.g.Raft().AddNonvoter("elsewhere", "nowhere", 0, 0).Error())
+		check(t, l.g.Raft().Snapshot().Error())
+		snaps, err := l.snaps.List()
+		check(t, err)
+		var end raft.Log
+		check(t, l.logs.GetLog(snaps[0].Index, &end))
+		if end.Type != raft.LogConfiguration {
+			t.Fatalf("the snapshot ends with entry %d of type %v, want a configuration", end.Index, end.Type)
+		}
+		c.halt(l)
+		c.start(l)
+		c.until(10*time.Second, "it leads", func() bool { return l.g.Status().Leader })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if at, err := l.g.Read(ctx, false, func(*fsm.State) {}); err != nil || at.Index != last {
+			t.Errorf("read at %d, %v, want %d", at.Index, err, last)
+		}
+	})
+}
+
 // A cluster in which nobody writes is ready, however many entries of raft's own there have been since somebody did.
 func TestReadyWhileNobodyWrites(t *testing.T) {
 	bubble(t, func(t *testing.T) {
