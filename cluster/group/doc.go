@@ -129,7 +129,8 @@
 // that was a few seconds behind would otherwise make all that is due late by as much, until the slew had made up for it, twenty seconds a
 // second. An earlier leader's entries say nothing: where T began lower under the one after it, leases given by that one would be cut short by what the
 // next one took back. A process that has seen no live entry since its
-// start jumps to its wall clock and says by how much (Shift), by which leases are prolonged. Entries up to the log's last
+// start jumps to its wall clock and says by how much (Shift), by which leases are prolonged, in every entry until one has been applied: raft
+// may refuse the first and take the next. Entries up to the log's last
 // index at the start count as replayed. What is due is driven by a timer here; an idle group writes nothing.
 //
 // # Schedules

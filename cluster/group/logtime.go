@@ -35,12 +35,14 @@ type logTime struct {
 	anchorT time.Duration // T at the anchor as a Duration since 1970; of this leader's own stamps
 	anchorM time.Duration // monotonic reading at the anchor
 	jumps   bool          // the next stamp may jump: no live entry yet
+	shift   int64         // of the jump: in every stamp until one of this leader's entries has been applied, see stamp
 }
 
 // applied takes note of an entry's T. live is false while the log of an earlier life is replayed; term is 0 for a snapshot's.
 func (t *logTime) applied(at int64, term uint64, live bool) {
 	t.appliedT = at
 	if live {
+		t.shift = 0
 		same := t.live && term == t.seenTerm && term != 0
 		t.live = true
 		t.appliedM = t.clock.Mono()
@@ -76,7 +78,7 @@ func (t *logTime) lead() {
 	t.leading = true
 	t.anchorT = time.Duration(t.appliedT) * time.Millisecond
 	t.anchorM = t.clock.Mono()
-	t.jumps = !t.live
+	t.jumps, t.shift = !t.live, 0
 	if t.live {
 		t.anchorT, t.anchorM = t.from(t.anchorM)
 	}
@@ -92,9 +94,13 @@ func (t *logTime) now() (at, shift int64) {
 }
 
 // stamp is now for an entry that is about to be proposed: T goes on from it.
+//
+// A jump is in every stamp until an entry has been applied, since raft may refuse the first, for a transfer of leadership that fails, and
+// take the next. Of what an entry says, the state takes as much as T moves by it, so those that come while the first is in flight prolong
+// leases by that time and no more.
 func (t *logTime) stamp() (at, shift int64) {
 	d, shift, mono := t.reckon()
-	t.anchorT, t.anchorM, t.jumps = d, mono, false
+	t.anchorT, t.anchorM, t.jumps, t.shift = d, mono, false, shift
 	return int64(d / time.Millisecond), shift
 }
 
@@ -122,7 +128,10 @@ func (t *logTime) reckon() (at time.Duration, shift int64, mono time.Duration) {
 	at = from + elapsed
 	slew := elapsed / slewPart
 	at += min(max(wall-at, -slew), slew)
-	return at, 0, mono
+	if t.leading {
+		shift = t.shift
+	}
+	return at, shift, mono
 }
 
 // until is how long, by the monotonic clock, T needs to reach at; 0 if it has.

@@ -2,9 +2,11 @@ package group
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
 	"github.com/quorate/quorate/fsm"
 )
 
@@ -136,10 +138,19 @@ func TestLogTime(t *testing.T) {
 		}, 1000, 0},
 		{"only the first stamp of a leader jumps", func(c *handClock, l *logTime) {
 			l.lead()
-			l.stamp()
+			at, _ := l.stamp()
+			l.applied(at, 1, true)
 			c.run(second)
 			c.wall += 3_600_000
 		}, 1050, 0},
+		{"a jump that raft has refused is said again, and not made again", func(c *handClock, l *logTime) {
+			l.applied(base-9000, 1, false)
+			l.lead()
+			l.stamp()
+			l.stamp()
+			c.run(second)
+			c.wall += 3_600_000
+		}, 1050, 9000},
 		{"a jump that was lost with its entry is made again", func(c *handClock, l *logTime) {
 			l.applied(base-9000, 1, false)
 			l.lead()
@@ -355,4 +366,54 @@ func TestDueTogetherIsLeasedAtOnce(t *testing.T) {
 			})
 		})
 	}
+}
+
+// G3, G13: a lease outlasts an outage, also where raft refuses the entry that was to say how long it was, and takes the next. (C25)
+func TestJumpOfARefusedEntry(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var deaf atomic.Bool
+		end := make(chan struct{})
+		c := newCluster(t, 3, func(cfg *Config) {
+			cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
+		})
+		defer c.stop()
+		l := c.leader()
+		id := l.session(t)
+		l.do(t, enqueue("q", "a"))
+		a := l.do(t, &fsm.Lease{Queue: []byte("q"), Consumer: fsm.Consumer{Session: id}, Max: 1, LeaseMillis: (31 * time.Minute).Milliseconds()}) // nothing is due when they are back
+		for _, nd := range c.nodes {
+			c.halt(nd)
+		}
+		pass(30 * time.Minute)
+		for _, nd := range c.nodes {
+			c.start(nd)
+		}
+		l = c.leader()
+		deaf.Store(true)
+		transfer := l.g.Raft().LeadershipTransfer()
+		pass(50 * time.Millisecond)
+		for range 3 {
+			if a := l.send(enqueue("q", "refused")).wait(t); a.err == nil || a.err.Unknown {
+				t.Fatalf("a proposal during a transfer: %+v, want it refused", a.err)
+			}
+			pass(50 * time.Millisecond)
+		}
+		close(end)
+		if transfer.Error() == nil {
+			t.Error("the transfer has succeeded, want it to fail")
+		}
+		pass(time.Second)
+		before := l.g.Raft().LastIndex()
+		b := l.do(t, enqueue("q", "taken"))
+		if b.at.Index != before+1 || b.at.Index > a.at.Index+10 {
+			t.Fatalf("entry %d after %d, and %d of the lease: want no command between", b.at.Index, before, a.at.Index)
+		}
+		if gone := b.at.Time - a.at.Time; gone < (30 * time.Minute).Milliseconds() {
+			t.Errorf("T has gone on by %d ms, want the half hour that the outage took", gone)
+		}
+		pass(2 * time.Minute)
+		if n := l.stats("q").Leased; n != 1 {
+			t.Errorf("%d leases live 2 minutes later, want the one of 31 minutes", n)
+		}
+	})
 }
