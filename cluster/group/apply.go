@@ -81,7 +81,8 @@ func (g *Group) apply(l *raft.Log, began time.Duration) {
 	}
 	g.logBytes.Add(int64(len(l.Data)) + entryOverhead)
 	g.logEntries.Add(1)
-	g.time.applied(g.fx.Time, l.Term, l.Index > g.replay)
+	since, live := g.made(l)
+	g.time.applied(g.fx.Time, l.Term, since, live)
 	if n := g.st.SchemaChanges(); n != g.schemasSeen {
 		g.schemasSeen = n
 		g.schemas.Add(1)
@@ -119,6 +120,15 @@ func (g *Group) apply(l *raft.Log, began time.Duration) {
 	if due, ok := g.st.NextSchedule(); ok {
 		g.armTimer(due)
 	}
+}
+
+// made is a moment at which an entry had been made, on Clock.Mono. live says that it had not been made long before: by this leader, or it
+// came from another while it was (arrivals).
+func (g *Group) made(l *raft.Log) (since time.Duration, live bool) {
+	if at, ok := g.gate.arrivals.of(l.Index, l.Term); ok {
+		return at, true
+	}
+	return g.clock.Mono(), g.running.Load() && g.raft.State() == raft.Leader && g.raft.CurrentTerm() == l.Term
 }
 
 // settle completes the proposals of an entry that this leader packed and books its leases. The state lock is held.
@@ -323,7 +333,7 @@ func (m machine) Restore(r io.ReadCloser) error {
 	g.schemas.Add(1)
 	g.logBytes.Store(0)
 	g.logEntries.Store(0)
-	g.time.applied(st.Time(), 0, g.running.Load())
+	g.time.applied(st.Time(), 0, g.clock.Mono(), false)
 	g.reached(st.Index())
 	g.digests.overtaken()
 	return nil

@@ -173,14 +173,17 @@ func (c *Config) Validate() error {
 	return nil
 }
 
+// electionTimeout is after how much silence a node looks for another leader, and a leader that hears of no majority is none.
+const electionTimeout = 250 * time.Millisecond
+
 // RaftConfig is raft's settings: one election timeout of 250 ms finds a new leader in half a second and has stood up to
 // full load; raft's own snapshot trigger counts entries, so it is off and ours counts bytes.
 func (c *Config) RaftConfig() *raft.Config {
 	rc := raft.DefaultConfig()
 	rc.LocalID = c.LocalID
-	rc.HeartbeatTimeout = 250 * time.Millisecond
-	rc.ElectionTimeout = 250 * time.Millisecond
-	rc.LeaderLeaseTimeout = 250 * time.Millisecond // the most raft allows: no safety hangs on it, since reads confirm the leader
+	rc.HeartbeatTimeout = electionTimeout
+	rc.ElectionTimeout = electionTimeout
+	rc.LeaderLeaseTimeout = electionTimeout // the most raft allows: no safety hangs on it, since reads confirm the leader
 	rc.CommitTimeout = 5 * time.Millisecond
 	rc.MaxAppendEntries = maxInFlight
 	rc.BatchApplyCh = true

@@ -122,16 +122,21 @@
 //
 // # Time
 //
-// Log time T is made by the leader: from (T, monotonic clock) of the last entry that it applied live, by its monotonic
+// Log time T is made by the leader: from (T, monotonic clock) of the last entry that it applied, by its monotonic
 // clock, with 5 % of slew towards its wall clock. A leader's anchor is its own last stamp, not the last apply: under load
-// entries are applied long after they were stamped, and T would run slow. For the same reason a follower remembers the entry of this
-// leader that was applied with the least delay, and lets its T run 7 % slow (the slew, and 2 % that clocks may differ by): a new leader
-// that was a few seconds behind would otherwise make all that is due late by as much, until the slew had made up for it, twenty seconds a
-// second. An earlier leader's entries say nothing: where T began lower under the one after it, leases given by that one would be cut short by what the
-// next one took back. A process that has seen no live entry since its
-// start jumps to its wall clock and says by how much (Shift), by which leases are prolonged, in every entry until one has been applied: raft
-// may refuse the first and take the next. Entries up to the log's last
-// index at the start count as replayed. What is due is driven by a timer here; an idle group writes nothing.
+// entries are applied long after they were stamped, and T would run slow. For the same reason an entry counts from when it came and not
+// from when it was applied, and a follower remembers the entry of this leader that came with the least delay, and lets its T run 7 % slow
+// (the slew, and 2 % that clocks may differ by): a new leader that was a few seconds behind would otherwise make all that is due late by as
+// much, until the slew had made up for it, twenty seconds a second. An earlier leader's entries say nothing: where T began lower under the
+// one after it, leases given by that one would be cut short by what the next one took back.
+//
+// An idle group writes nothing, so the last entry may be hours old when a node first gets it. Live is an entry that came before its leader
+// had called it committed, or within an election time-out of it, or that this node made; what is in the log at a start, comes to catch up
+// with, or in a snapshot, is not (arrivals). A leader whose last entry was not live jumps: to where T would be by its monotonic clock since
+// its last live entry, and to its wall clock only where it has seen none since its start. It says by how much (Shift), by which leases are
+// prolonged, in every entry until one has been applied: raft may refuse the first and take the next. To take a live entry for an old one
+// costs a jump of moments by the node's own clock; to take an old one for live has T behind by hours, for weeks. What is due is driven by a
+// timer here.
 //
 // # Schedules
 //

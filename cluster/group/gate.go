@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -12,8 +13,8 @@ import (
 // asked for are judged by the logs alone (ballot.go), heartbeats are kept from changing raft beside its own loop (beat.go), entries are
 // committed as far as their request shows that they are the leader's, and what is committed is not compared again (entries.go), a snapshot of
 // what is there already is not installed, and one that ends within the log ends the process (late.go), and after a failure of a store
-// nothing comes through. What goes out: no entries that a leader which is none any more has read from a log that is being replaced
-// (AppendEntries).
+// nothing comes through. When new entries come is noted (arrivals.go). What goes out: no entries that a leader which is none any more has
+// read from a log that is being replaced (AppendEntries).
 type gate struct {
 	raft.Transport
 	out    chan raft.RPC
@@ -24,11 +25,15 @@ type gate struct {
 	end    <-chan struct{}                 // closed when raft has ended
 	raft   atomic.Pointer[raft.Raft]       // nil until open
 	spent  atomic.Bool                     // raft is to be handed nothing any more (late.go)
+	mono   func() time.Duration            // Clock.Mono
+
+	arrivals arrivals
 }
 
-func newGate(t raft.Transport, fatal func(error), moved func(), failed, end <-chan struct{}) *gate {
+func newGate(t raft.Transport, mono func() time.Duration, fatal func(error), moved func(), failed, end <-chan struct{}) *gate {
 	return &gate{
 		Transport: t, out: make(chan raft.RPC), latest: make(chan *raft.AppendEntriesRequest, 1), fatal: fatal, moved: moved, failed: failed, end: end,
+		mono: mono,
 	}
 }
 
@@ -71,6 +76,7 @@ func (g *gate) pass(voter func() raft.ServerID) {
 		}
 		switch req := rpc.Command.(type) {
 		case *raft.AppendEntriesRequest:
+			g.arrivals.note(req, g.mono())
 			rpc.Command = known(req, g.have())
 		case *raft.InstallSnapshotRequest:
 			if g.late(rpc, req) {

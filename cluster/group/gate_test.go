@@ -114,7 +114,7 @@ func TestDeposedLeaderSendsNothing(t *testing.T) {
 		defer c.stop()
 		r := c.leader().g.Raft()
 		below := &sent{}
-		g := newGate(below, nil, func() {}, nil, nil)
+		g := newGate(below, nil, nil, func() {}, nil, nil)
 		g.open(r)
 		pipe, err := g.AppendEntriesPipeline("", "")
 		check(t, err)

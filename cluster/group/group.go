@@ -29,7 +29,6 @@ type Group struct {
 	ahead   *Ahead
 	metrics *Metrics
 	began   time.Duration // when it was made, on Clock.Mono
-	replay  uint64        // the last index of the log at the start: up to it entries are replayed, not live
 
 	mu           sync.Mutex
 	st           *fsm.State    // guarded by mu, as is the rest of this block
@@ -153,7 +152,6 @@ func New(cfg Config) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the log's last index: %w", err)
 	}
-	g.replay = last
 	g.ahead = NewAhead(cfg.Logs, last)
 	g.cache = NewLogCache(g.ahead, g.limits.CacheBytes)
 
@@ -164,7 +162,7 @@ func New(cfg Config) (*Group, error) {
 			g.st.Close()
 		}
 	}()
-	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.fatal, g.moved, cfg.Failed, g.stopGate)
+	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.clock.Mono, g.fatal, g.moved, cfg.Failed, g.stopGate)
 	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.gate.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)

@@ -15,19 +15,23 @@ const clockPart = 50
 // logTime makes T, the only clock that the state knows (semantics: it never falls, is steady over leader changes, and
 // shortens no lease whatever a wall clock does).
 //
-// A node remembers the pair (T of the last entry that it applied live, its own monotonic clock then). A new leader goes
-// on from there by its monotonic clock and slews towards its wall clock; the wall clock is believed at once only by a
-// process that has seen no live entry since its start, and what it jumps is written into the entry as Shift, by which
-// leases are prolonged.
+// A node remembers the pair (T of the last entry that it applied, its own monotonic clock when that had been made). A new leader goes
+// on from there by its monotonic clock and slews towards its wall clock. An entry is live where it came when it was new (arrivals); of one
+// that was not, nobody knows how long ago T was there. Where the last is such a one, the leader goes on from the last that was live, and
+// the wall clock is believed at once by a process that has seen no live entry since its start. What T jumps by that is written into the
+// entry as Shift, by which leases are prolonged: a jump that was not called for costs them that time, and one that was not made would have
+// T behind by hours, of which the slew gives back three minutes an hour.
 //
 // The owner's lock guards it.
 type logTime struct {
 	clock Clock
 
-	live     bool          // an entry was applied live since the start
-	appliedT int64         // T of the last applied entry, ms
-	appliedM time.Duration // monotonic reading at its apply; meaningful if live
-	// seenT and seenM are the like of the entry of seenTerm that was the least late when it was applied: see applied.
+	live         bool          // an entry was applied live since the start
+	liveT, liveM time.Duration // T of the last that was, and the monotonic reading when it came; if live
+	appliedT     int64         // T of the last applied entry, ms
+	appliedM     time.Duration // monotonic reading when it had been made
+	old          bool          // it was not live
+	// seenT and seenM are the like of the entry of seenTerm that was the least late: see applied.
 	seenT, seenM time.Duration
 	seenTerm     uint64
 
@@ -38,22 +42,21 @@ type logTime struct {
 	shift   int64         // of the jump: in every stamp until one of this leader's entries has been applied, see stamp
 }
 
-// applied takes note of an entry's T. live is false while the log of an earlier life is replayed; term is 0 for a snapshot's.
-func (t *logTime) applied(at int64, term uint64, live bool) {
-	t.appliedT = at
+// applied takes note of an entry's T. The entry had been made at the monotonic reading since; live says that it was new then. term is 0 for
+// a snapshot's.
+func (t *logTime) applied(at int64, term uint64, since time.Duration, live bool) {
+	d := time.Duration(at) * time.Millisecond
+	// An entry comes some time after it was stamped, seconds where a follower is behind, so its pair says how far T must have come at
+	// least. An earlier pair may say more: a leader's T loses no more than the slew, and what clocks differ by. Without it the next
+	// leader's T would begin by so much too low, and all that is due would be late until the slew had made up for it.
+	// A pair holds for the leader that stamped it. The T of the next one may have begun lower, and leases that it gave would be
+	// shortened by what the T of its successor began higher again.
+	if term == 0 || term != t.seenTerm || d >= t.seen(since) {
+		t.seenT, t.seenM, t.seenTerm = d, since, term
+	}
+	t.appliedT, t.appliedM, t.old = at, since, !live
 	if live {
-		t.shift = 0
-		same := t.live && term == t.seenTerm && term != 0
-		t.live = true
-		t.appliedM = t.clock.Mono()
-		// An entry is applied some time after it was stamped, seconds where a follower is behind, so its pair says how far T must
-		// have come at least. An earlier pair may say more: a leader's T loses no more than the slew, and what clocks differ by. Without it
-		// the next leader's T would begin by so much too low, and all that is due would be late until the slew had made up for it.
-		// A pair holds for the leader that stamped it. The T of the next one may have begun lower, and leases that it gave would be
-		// shortened by what the T of its successor began higher again.
-		if d := time.Duration(at) * time.Millisecond; !same || d >= t.seen(t.appliedM) {
-			t.seenT, t.seenM, t.seenTerm = d, t.appliedM, term
-		}
+		t.live, t.liveT, t.liveM, t.shift = true, d, since, 0
 	}
 }
 
@@ -64,13 +67,20 @@ func (t *logTime) seen(mono time.Duration) time.Duration {
 }
 
 // from is the pair that a node goes on from that does not lead and has applied a live entry: that of the last entry, or what the
-// best one says if that is more.
-func (t *logTime) from(mono time.Duration) (at, since time.Duration) {
-	last := time.Duration(t.appliedT) * time.Millisecond
-	if best := t.seen(mono); best > last+max(mono-t.appliedM, 0) {
-		return best, mono
+// best one says if that is more. Where the last was old, it is where T has come to by this node's clock since the last live one, if that is
+// more again, and shift is by how much.
+func (t *logTime) from(mono time.Duration) (at, since, shift time.Duration) {
+	at, since = time.Duration(t.appliedT)*time.Millisecond, t.appliedM
+	if best := t.seen(mono); best > at+max(mono-since, 0) {
+		at, since = best, mono
 	}
-	return last, t.appliedM
+	if t.old {
+		sure := at + max(mono-since, 0)
+		if own := t.slewed(t.liveT, mono-t.liveM); own > sure {
+			return own, mono, own - sure
+		}
+	}
+	return at, since, 0
 }
 
 // lead begins a term as leader.
@@ -80,7 +90,8 @@ func (t *logTime) lead() {
 	t.anchorM = t.clock.Mono()
 	t.jumps, t.shift = !t.live, 0
 	if t.live {
-		t.anchorT, t.anchorM = t.from(t.anchorM)
+		at, since, shift := t.from(t.anchorM)
+		t.anchorT, t.anchorM, t.shift = at, since, int64(shift/time.Millisecond)
 	}
 }
 
@@ -106,14 +117,14 @@ func (t *logTime) stamp() (at, shift int64) {
 
 func (t *logTime) reckon() (at time.Duration, shift int64, mono time.Duration) {
 	mono = t.clock.Mono()
-	wall := time.Duration(t.clock.WallMillis()) * time.Millisecond
+	wall := t.wall()
 	from, since, jumps := t.anchorT, t.anchorM, t.jumps
 	if !t.leading {
 		from, jumps = time.Duration(t.appliedT)*time.Millisecond, false
 		if !t.live {
 			return from, 0, mono
 		}
-		from, since = t.from(mono)
+		from, since, _ = t.from(mono)
 	}
 	if mutant.ExpiryByWallClock && t.leading && wall > from {
 		return wall, 0, mono
@@ -124,15 +135,21 @@ func (t *logTime) reckon() (at time.Duration, shift int64, mono time.Duration) {
 		}
 		return from, 0, mono
 	}
-	elapsed := max(mono-since, 0)
-	at = from + elapsed
-	slew := elapsed / slewPart
-	at += min(max(wall-at, -slew), slew)
 	if t.leading {
 		shift = t.shift
 	}
-	return at, shift, mono
+	return t.slewed(from, mono-since), shift, mono
 }
+
+// slewed is T after a time, on its way to the wall clock.
+func (t *logTime) slewed(from, elapsed time.Duration) time.Duration {
+	elapsed = max(elapsed, 0)
+	at := from + elapsed
+	slew := elapsed / slewPart
+	return at + min(max(t.wall()-at, -slew), slew)
+}
+
+func (t *logTime) wall() time.Duration { return time.Duration(t.clock.WallMillis()) * time.Millisecond }
 
 // until is how long, by the monotonic clock, T needs to reach at; 0 if it has.
 func (t *logTime) until(at int64) time.Duration {

@@ -32,92 +32,129 @@ func TestLogTime(t *testing.T) {
 		wantShift int64
 	}{
 		{"a new process jumps to the wall, and says by how much", func(c *handClock, l *logTime) {
-			l.applied(base-5000, 1, false)
+			l.applied(base-5000, 1, c.mono, false)
 			l.lead()
 		}, 0, 5000},
 		{"an empty state jumps from zero", func(c *handClock, l *logTime) { l.lead() }, 0, base},
 		{"a wall in the past is not jumped to", func(c *handClock, l *logTime) {
-			l.applied(base+5000, 1, false)
+			l.applied(base+5000, 1, c.mono, false)
 			l.lead()
 		}, 5000, 0},
 		{"one who saw a live entry goes on by its own clock", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(3 * second)
 			l.lead()
 		}, 3000, 0},
 		{"an entry that was applied late does not make T late", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(second)
-			l.applied(base+100, 1, true) // stamped 900 ms ago
+			l.applied(base+100, 1, c.mono, true) // stamped 900 ms ago
 			l.lead()
 		}, 930, 0},
 		{"nor do many, but for 7 %, of which the wall gives 5 back", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			for i := range int64(40) {
 				c.run(100 * time.Millisecond)
-				l.applied(base+10*i, 1, true)
+				l.applied(base+10*i, 1, c.mono, true)
 			}
 			l.lead()
 			l.stamp()
 			c.run(4 * second)
 		}, 7920, 0},
 		{"one that was applied in time counts anew", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(second)
-			l.applied(base+990, 1, true)
+			l.applied(base+990, 1, c.mono, true)
 			c.run(second)
-			l.applied(base+1000, 1, true)
+			l.applied(base+1000, 1, c.mono, true)
 			l.lead()
 		}, 1920, 0},
 		{"a leader whose T began low is gone on from, and not the one before it", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(10 * second)
-			l.applied(base+9000, 2, true)
+			l.applied(base+9000, 2, c.mono, true)
 			c.run(second)
 			l.lead()
 		}, 10_050, 0},
-		{"nor where a snapshot tells of it", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+		{"what a snapshot tells of is old", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono, true)
 			c.run(10 * second)
-			l.applied(base+9000, 0, true)
+			l.applied(base+9000, 0, c.mono, false)
 			c.run(second)
 			l.lead()
-		}, 10_050, 0},
+		}, 11_000, 1000},
+		{"old entries do not hide how long nobody wrote", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono, true)
+			c.run(3600 * second)
+			l.applied(base+1000, 1, c.mono, false)
+			l.applied(base+2000, 2, c.mono, false)
+			c.run(second)
+			l.lead()
+		}, 3_601_000, 3_598_000},
+		{"nor to one who has seen no other", func(c *handClock, l *logTime) {
+			l.applied(base-3_600_000, 1, c.mono, false)
+			c.run(second)
+			l.lead()
+		}, 1000, 3_601_000},
+		{"nor is a wall that is wrong believed because of them", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono, true)
+			c.run(100 * second)
+			c.wall += 3_600_000
+			l.applied(base+1000, 2, c.mono, false)
+			l.lead()
+		}, 105_000, 104_000},
+		{"of the same leader they shift by what it is not certain of", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono, true)
+			c.run(10 * second)
+			l.applied(base+8000, 1, c.mono, false) // it lets T run 7 % slow at most
+			l.lead()
+		}, 10_000, 700},
+		{"and one that is live ends that", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono, true)
+			c.run(10 * second)
+			l.applied(base+1000, 2, c.mono, false)
+			l.applied(base+9500, 2, c.mono, true)
+			l.lead()
+		}, 9_500, 0},
+		{"an entry counts from when it came", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono-10*second, true)
+			l.lead()
+		}, 9_500, 0},
 		{"half an hour under a leader that loses the slew on a slower clock", func(c *handClock, l *logTime) {
 			for i := range int64(18_000) {
-				l.applied(base+95*i, 1, true)
+				l.applied(base+95*i, 1, c.mono, true)
 				c.run(102 * time.Millisecond)
 			}
 			l.lead()
 			c.wall = base + 95*18_000
 		}, 95*17_999 + 96, 0},
 		{"a late entry hides no wait without a leader", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(second)
-			l.applied(base+900, 1, true)
+			l.applied(base+900, 1, c.mono, true)
 			c.run(10 * second)
 			l.lead()
 		}, 11_000, 0},
 		{"the wall an hour ahead gains 5 %", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(10 * second)
 			c.wall += 3_600_000
 			l.lead()
 		}, 10_500, 0},
 		{"the wall an hour behind loses 5 %", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(10 * second)
 			c.wall -= 3_600_000
 			l.lead()
 		}, 9_500, 0},
 		{"a small difference is made up and no more", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(10 * second)
 			c.wall += 200
 			l.lead()
 		}, 10_200, 0},
 		{"many stamps a millisecond keep the pace", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			l.lead()
 			for range 10_000 {
 				c.mono += 100 * time.Microsecond
@@ -126,25 +163,25 @@ func TestLogTime(t *testing.T) {
 			}
 		}, 1050, 0},
 		{"stamps before their apply do not slow time down", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			l.lead()
 			for i := range 100 {
 				c.run(10 * time.Millisecond)
 				at, _ := l.stamp()
 				if i%2 == 0 {
-					l.applied(at-50, 1, true) // an earlier entry, applied late
+					l.applied(at-50, 1, c.mono, true) // an earlier entry, applied late
 				}
 			}
 		}, 1000, 0},
 		{"only the first stamp of a leader jumps", func(c *handClock, l *logTime) {
 			l.lead()
 			at, _ := l.stamp()
-			l.applied(at, 1, true)
+			l.applied(at, 1, c.mono, true)
 			c.run(second)
 			c.wall += 3_600_000
 		}, 1050, 0},
 		{"a jump that raft has refused is said again, and not made again", func(c *handClock, l *logTime) {
-			l.applied(base-9000, 1, false)
+			l.applied(base-9000, 1, c.mono, false)
 			l.lead()
 			l.stamp()
 			l.stamp()
@@ -152,7 +189,7 @@ func TestLogTime(t *testing.T) {
 			c.wall += 3_600_000
 		}, 1050, 9000},
 		{"a jump that was lost with its entry is made again", func(c *handClock, l *logTime) {
-			l.applied(base-9000, 1, false)
+			l.applied(base-9000, 1, c.mono, false)
 			l.lead()
 			l.stamp()
 			l.follow()
@@ -160,7 +197,7 @@ func TestLogTime(t *testing.T) {
 			l.lead()
 		}, 1000, 10_000},
 		{"a follower's estimate", func(c *handClock, l *logTime) {
-			l.applied(base, 1, true)
+			l.applied(base, 1, c.mono, true)
 			c.run(2 * second)
 		}, 2000, 0},
 	} {
@@ -416,4 +453,73 @@ func TestJumpOfARefusedEntry(t *testing.T) {
 			t.Errorf("%d leases live 2 minutes later, want the one of 31 minutes", n)
 		}
 	})
+}
+
+// G13: a node that is given old entries after a time in which nobody wrote, and then leads, does not take them for new: T goes on from where
+// the clocks have come to meanwhile, and leases are prolonged by what it jumps.
+func TestOldEntriesBeforeLeading(t *testing.T) {
+	const idle = time.Minute
+	for _, test := range []struct {
+		name string
+		away func(t *testing.T, c *cluster, nd *node) // until the node's return it is away
+		back func(c *cluster, nd *node)
+		same bool // it knows from before how far T has come at least, and that part prolongs no lease
+	}{
+		{"started again", func(_ *testing.T, c *cluster, nd *node) { c.halt(nd) }, (*cluster).start, false},
+		{"emptied", func(_ *testing.T, c *cluster, nd *node) {
+			c.halt(nd)
+			nd.stable = raft.NewInmemStore()
+			nd.logs = nd.stable
+		}, (*cluster).start, false},
+		{"given a snapshot", func(t *testing.T, c *cluster, nd *node) {
+			c.halt(nd)
+			l := c.leader()
+			for range 1100 { // more than the log keeps behind a snapshot
+				l.do(t, enqueue("q", "b"))
+			}
+			check(t, l.g.Raft().Snapshot().Error())
+		}, (*cluster).start, false},
+		{"cut off", func(_ *testing.T, c *cluster, nd *node) { c.cut(nd) }, (*cluster).join, true},
+		{"cut off, and another leads", func(t *testing.T, c *cluster, nd *node) {
+			c.cut(nd)
+			to := c.followers()[0]
+			if to == nd {
+				to = c.followers()[1]
+			}
+			check(t, c.leader().g.Raft().LeadershipTransferToServer(to.id, to.addr).Error())
+		}, (*cluster).join, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				c := newCluster(t, 3, nil)
+				defer c.stop()
+				for range 20 {
+					c.leader().do(t, enqueue("q", "a"))
+				}
+				nd := c.followers()[0]
+				test.away(t, c, nd)
+				var l *node
+				c.until(10*time.Second, "another node leads", func() bool { l = c.leader(); return l != nd })
+				id := l.session(t)
+				l.do(t, &fsm.Lease{Queue: []byte("q"), Consumer: fsm.Consumer{Session: id}, Max: 1, LeaseMillis: (idle + 30*time.Second).Milliseconds()})
+				pass(idle)
+				test.back(c, nd)
+				c.until(2*time.Minute, "it has what there is", func() bool { return nd.g.Status().Applied >= c.leader().g.Status().Applied })
+				c.until(10*time.Second, "it leads", func() bool {
+					if l := c.leader(); l != nd {
+						_ = l.g.Raft().LeadershipTransferToServer(nd.id, nd.addr).Error()
+					}
+					return nd.g.Status().Leader
+				})
+				at := nd.do(t, enqueue("q", "c")).at.Time
+				if behind := time.Now().UnixMilli() - at; behind > 2000 || behind < -2000 {
+					t.Errorf("T is %d ms behind the wall clocks", behind)
+				}
+				pass(45 * time.Second)
+				if n := nd.stats("q").Leased; n != 1 && !test.same {
+					t.Errorf("%d leases live, want the one that had half a minute more to go than nobody wrote", n)
+				}
+			})
+		})
+	}
 }
