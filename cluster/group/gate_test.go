@@ -129,7 +129,7 @@ func TestDeposedLeaderSendsNothing(t *testing.T) {
 		} {
 			below.n = 0
 			req := &raft.AppendEntriesRequest{Term: tc.term}
-			if err := g.AppendEntries("", "", req, nil); !errors.Is(err, tc.want) {
+			if err := g.AppendEntries("", "", req, &raft.AppendEntriesResponse{}); !errors.Is(err, tc.want) {
 				t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 			}
 			if _, err := pipe.AppendEntries(req, nil); !errors.Is(err, tc.want) {

@@ -2,6 +2,7 @@ package group
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"sync/atomic"
 	"testing"
@@ -127,9 +128,9 @@ type slowInstall struct {
 func (s slowInstall) InstallSnapshot(id raft.ServerID, at raft.ServerAddress, req *raft.InstallSnapshotRequest, resp *raft.InstallSnapshotResponse, data io.Reader) error {
 	var all bytes.Buffer
 	for piece := req.Size/40 + 1; ; pass(s.while) {
-		switch _, err := io.CopyN(&all, data, piece); err {
-		case nil:
-		case io.EOF:
+		switch _, err := io.CopyN(&all, data, piece); {
+		case err == nil:
+		case errors.Is(err, io.EOF):
 			return s.fastBeat.InstallSnapshot(id, at, req, resp, &all)
 		default:
 			return err
