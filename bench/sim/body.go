@@ -13,7 +13,7 @@ const silence = 5 * time.Second
 // slow is a snapshot's bytes as they come in: mostly at once, or piece by piece, or not to the end. Raft's loop reads them.
 func (p *post) slow(from string, body []byte) io.Reader {
 	b := &slowBody{p: p, from: edge{from, p.host}, left: bytes.NewReader(body), piece: len(body)}
-	if d := p.n.dice; d.upTo(3) == 0 {
+	if d := p.n.dice; p.w.faulty() && d.upTo(3) == 0 {
 		b.piece, b.step = 1+len(body)/4, time.Duration(d.upTo(800))*time.Millisecond
 		if d.upTo(3) == 0 {
 			b.stop = int(d.upTo(int64(len(body))))

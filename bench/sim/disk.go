@@ -28,6 +28,7 @@ type disk struct {
 	blame   func(format string, args ...any)
 	count   func(what string)
 	stores  func(l *raft.Log) // sees every entry that is about to be written
+	faulty  func() bool       // things go wrong still
 
 	mu      sync.Mutex
 	dead    bool
@@ -52,7 +53,7 @@ type snapshot struct {
 
 func (d *disk) fresh(name string) *disk {
 	return &disk{
-		name: name, dice: d.dice, most: d.most, gapless: d.gapless, blame: d.blame, count: d.count, stores: d.stores,
+		name: name, dice: d.dice, most: d.most, gapless: d.gapless, blame: d.blame, count: d.count, stores: d.stores, faulty: d.faulty,
 		logs: map[uint64]*raft.Log{}, kv: map[string][]byte{},
 	}
 }
@@ -144,9 +145,9 @@ func (d *disk) work() {
 	}
 }
 
-// busy takes a while, once in some calls: up to most ms.
+// busy takes a while, once in some calls, as long as things go wrong: up to most ms.
 func (d *disk) busy(once, most int64) {
-	if d.dice.upTo(once) > 0 {
+	if !d.faulty() || d.dice.upTo(once) > 0 {
 		return
 	}
 	d.mu.Lock()

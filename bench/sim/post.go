@@ -299,7 +299,7 @@ const held = 24
 // EncodePeer implements raft.Transport. Raft calls it while it puts a request together, between two looks at what it has: where the log ends
 // is known, and what is committed not yet. A processor may be taken from it there for longer than the others need to go on.
 func (p *post) EncodePeer(_ raft.ServerID, a raft.ServerAddress) []byte {
-	if p.n.dice.upTo(held) == 0 && !p.closed() {
+	if p.w.faulty() && p.n.dice.upTo(held) == 0 && !p.closed() {
 		most := int64(100)
 		if p.n.dice.upTo(16) == 0 {
 			most = 3 * p.w.plan.Raft // others may be elected meanwhile

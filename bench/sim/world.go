@@ -59,11 +59,21 @@ func newWorld(p *Plan) *world {
 	for i := range p.Nodes { // doors answer HTTP at loopback alone, so that is what machines are called
 		n := &node{w: w, slot: i, host: fmt.Sprintf("127.0.0.%d", i+1), clock: newClock(p.Clocks[i]), turn: make(chan struct{}, 1)}
 		n.rename()
-		base := &disk{dice: w.dice, most: p.Writes, gapless: p.Gapless[i], blame: w.blame, count: w.count, stores: w.stores}
+		base := &disk{dice: w.dice, most: p.Writes, gapless: p.Gapless[i], blame: w.blame, count: w.count, stores: w.stores, faulty: w.faulty}
 		n.diskAt.Store(base.fresh(n.host))
 		w.nodes = append(w.nodes, n)
 	}
 	return w
+}
+
+// faulty says whether things go wrong still.
+func (w *world) faulty() bool {
+	select {
+	case <-w.healed:
+		return false
+	default:
+		return true
+	}
 }
 
 // blame notes something that must not be.
