@@ -28,12 +28,15 @@ func TestTheDeadTakeNoDamage(t *testing.T) {
 			if c.damage {
 				l.Data[3] ^= 4
 			}
-			p := &process{halt: store.NewHalt(func(error) {})}
+			p := &process{halt: store.NewHalt(func(error) {}), disk: (&disk{}).fresh("dead")}
 			p.dead.Store(true)
 			p.halt.Release()
 			err := logs{store.NewLog(failing{raft.NewInmemStore()}, p.halt, store.LogOptions{}), p}.StoreLog(l)
 			if refused := err != nil; refused != c.refused {
 				t.Errorf("%v, want it refused: %v", err, c.refused)
+			}
+			if kept := p.disk.GetLog(1, new(raft.Log)) == nil; kept == c.refused {
+				t.Errorf("raft finds the entry: %v, and it was refused: %v", kept, c.refused)
 			}
 		})
 	}

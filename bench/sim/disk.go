@@ -28,7 +28,7 @@ type disk struct {
 	blame   func(format string, args ...any)
 	count   func(what string)
 	stores  func(l *raft.Log) // sees every entry that is about to be written
-	faulty  func() bool       // things go wrong still
+	faulty  func() bool       // things go wrong still; nil: they do not
 
 	mu      sync.Mutex
 	dead    bool
@@ -147,7 +147,7 @@ func (d *disk) work() {
 
 // busy takes a while, once in some calls, as long as things go wrong: up to most ms.
 func (d *disk) busy(once, most int64) {
-	if !d.faulty() || d.dice.upTo(once) > 0 {
+	if d.faulty == nil || !d.faulty() || d.dice.upTo(once) > 0 {
 		return
 	}
 	d.mu.Lock()
