@@ -29,6 +29,8 @@
 //     configuration, and one label belongs to one UUID there until it is removed.
 //   - Gossip tells where nodes are. It never adds, removes or promotes a voter; the leader does, one change at a time, upon a
 //     request over the node port whose handshake has checked who asks.
+//   - A change of the membership is made upon the committed configuration that it was decided on, or not at all, also where another
+//     leader has changed it meanwhile; and a non-voter is promoted upon what it has said within the last second.
 //   - A cluster is made once: only by nodes that have no data, and only when all of them agree on who they are.
 //   - Nothing is removed that would leave the rest without a majority that answers.
 //   - The stores are closed when raft has ended. A stop that has no time to wait for that leaves them open, and the directory held, until the
@@ -56,6 +58,8 @@
 //   - 2026-11: labels live in raft's configuration, as label@host:port. It is replicated and changes with the membership;
 //     a table in the state machine would be a second truth. It also lets two nodes swap addresses, which raft's check for
 //     duplicate addresses would refuse half-way.
+//   - 2026-11: the index by which raft refuses a change that comes too late is kept by the group (group.Members), since raft's own
+//     GetConfiguration says 0. Rejected: to have the node's lock alone keep changes apart, which knows nothing of another leader's.
 //   - 2026-11: the gossip name of a node is that of one start (UUID.incarnation), so that a fast restart at another address
 //     is never a conflict with what others still believe of the last one.
 //   - 2026-11: the founder writes identity.json (founding) before the log and again after it. A crash in between is settled

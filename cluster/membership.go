@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/link"
 	"github.com/quorate/quorate/cluster/store"
+	"github.com/quorate/quorate/fsm"
 	"github.com/quorate/quorate/fsm/mutant"
 )
 
@@ -43,6 +45,38 @@ func (n *Node) notLeader() *group.Error {
 	return &group.Error{Code: group.CodeNotLeader, Message: "this node does not lead", Leader: n.clientAddr(s.LeaderID)}
 }
 
+// turn waits until it is the caller's turn to change the membership, which one has at a time, until end.
+func (n *Node) turn(ctx context.Context) (end func(), err *group.Error) {
+	select {
+	case n.changes <- struct{}{}:
+		return func() { <-n.changes }, nil
+	case <-ctx.Done():
+		return nil, &group.Error{Code: group.CodeTimeout, Message: "another change of the membership is under way", RetryAfter: tendEvery}
+	}
+}
+
+// settled is the configuration, of which this node makes sure that it leads by it, and the index to change it by: raft refuses a change that
+// is given that index where there has been another one since, of this leader or, between two of its terms, of another.
+func (n *Node) settled(ctx context.Context) (servers []raft.Server, index uint64, err *group.Error) {
+	if _, err := n.group.Read(ctx, false, func(*fsm.State) {}); err != nil {
+		return nil, 0, err
+	}
+	_, index = n.group.Members() // first: what changes after that is to be refused
+	servers, cerr := n.servers()
+	if cerr != nil {
+		return nil, 0, &group.Error{Code: group.CodeInternal, Message: fmt.Sprintf("read the membership: %v", cerr)}
+	}
+	return servers, index, nil
+}
+
+// notNow is the answer to an announcement that cannot be judged now.
+func (n *Node) notNow(err *group.Error) *answer {
+	if err.Code == group.CodeNotLeader || err.Code == group.CodeNoLeader {
+		return n.pointToLeader()
+	}
+	return &answer{Code: codeTimeout, Message: err.Message}
+}
+
 // serveJoin is the leader's answer to an announcement. A new node becomes a non-voter, a member that has moved gets its new
 // address; anything else is told why not.
 func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *answer {
@@ -59,16 +93,15 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 	case a.Entry < entryFormat:
 		return refuse("you can apply log entries of format %d, this cluster writes %d: run a newer version of quorate", a.Entry, entryFormat)
 	}
-	n.changes.Lock()
-	defer n.changes.Unlock()
-	if err := r.VerifyLeader().Error(); err != nil {
-		return n.pointToLeader()
+	end, gerr := n.turn(ctx)
+	if gerr != nil {
+		return n.notNow(gerr)
 	}
-	f := r.GetConfiguration()
-	if err := f.Error(); err != nil {
-		return refuse("%v", err)
+	defer end()
+	servers, index, gerr := n.settled(ctx)
+	if gerr != nil {
+		return n.notNow(gerr)
 	}
-	servers := f.Configuration().Servers
 	id, addr := raft.ServerID(from.UUID.String()), link.ServerAddress(from.Label, a.Raft)
 	for _, s := range servers {
 		label, _ := link.SplitAddress(s.Address)
@@ -82,7 +115,7 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 				change = r.AddVoter // of a voter: only its address changes
 			}
 			n.log.Info("a member has moved", "peer", from.Label, "from", s.Address, "to", addr)
-			if err := change(id, addr, 0, changeWithin).Error(); err != nil {
+			if err := change(id, addr, index, changeWithin).Error(); err != nil {
 				return &answer{Code: codeTimeout, Message: err.Error()}
 			}
 			return &answer{Cluster: n.self().Cluster}
@@ -91,10 +124,6 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 		}
 	}
 	if !from.Stranger() {
-		// The configuration may lag behind a removal that is not committed; then the next announcement tells.
-		if f.Index() > r.CommitIndex() {
-			return &answer{Code: codeTimeout, Message: "a membership change is in progress"}
-		}
 		return &answer{Code: codeRemoved, Message: fmt.Sprintf("cluster %s has no member %s (%s) any more", n.self().Cluster, from.UUID, from.Label)}
 	}
 	if len(servers) >= maxMembers {
@@ -102,7 +131,7 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 	}
 	n.learnPlace(from, a)
 	n.log.Info("a node joins", "peer", from.Label, "uuid", from.UUID, "addr", a.Raft)
-	if err := r.AddNonvoter(id, addr, 0, changeWithin).Error(); err != nil {
+	if err := r.AddNonvoter(id, addr, index, changeWithin).Error(); err != nil {
 		return &answer{Code: codeTimeout, Message: err.Error()}
 	}
 	n.kick()
@@ -141,25 +170,39 @@ func (n *Node) promoteJoined() {
 	if err != nil {
 		return
 	}
-	r := n.group.Raft()
 	for _, s := range servers {
 		if s.Suffrage != raft.Nonvoter {
 			continue
 		}
-		st, err := n.memberStatus(n.ctx, s)
-		if err != nil || !st.caughtUp(r.CommitIndex()) {
-			continue
-		}
-		n.changes.Lock()
-		err = r.AddVoter(s.ID, s.Address, 0, changeWithin).Error()
-		n.changes.Unlock()
 		label, _ := link.SplitAddress(s.Address)
-		if err != nil {
+		if st, err := n.promote(s); err != nil {
 			n.log.Warn("promoting a member", "peer", label, "err", err)
 			return
+		} else if st != nil {
+			n.log.Info("a member has caught up and votes now", "peer", label, "applied", st.Applied)
 		}
-		n.log.Info("a member has caught up and votes now", "peer", label, "applied", st.Applied)
 	}
+}
+
+// promote makes a voter of a non-voter that says that it has caught up, and returns what it has said; nil: not now. What it says holds for
+// statusWithin: where its turn comes later it may have died, and be one more voter that a majority has to do without.
+func (n *Node) promote(s raft.Server) (*statusAnswer, error) {
+	ctx, cancel := context.WithTimeout(n.ctx, statusWithin)
+	defer cancel()
+	st, err := n.memberStatus(ctx, s)
+	if err != nil || !st.caughtUp(n.group.Raft().CommitIndex()) {
+		return nil, nil //nolint:nilerr // it is asked again
+	}
+	end, gerr := n.turn(ctx)
+	if gerr != nil {
+		return nil, nil
+	}
+	defer end()
+	now, index, gerr := n.settled(ctx)
+	if gerr != nil || !slices.Contains(now, s) { // it may have been removed since
+		return nil, nil
+	}
+	return st, n.group.Raft().AddVoter(s.ID, s.Address, index, changeWithin).Error()
 }
 
 // caughtUp says whether a non-voter may vote: its state has begun, and it is near what is committed, raft's own entries included.
@@ -232,11 +275,14 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 	if r.State() != raft.Leader {
 		return n.notLeader()
 	}
-	n.changes.Lock()
-	defer n.changes.Unlock()
-	servers, err := n.servers()
-	if err != nil {
-		return fmt.Errorf("read the membership: %w", err)
+	end, gerr := n.turn(ctx)
+	if gerr != nil {
+		return gerr
+	}
+	defer end()
+	servers, index, gerr := n.settled(ctx)
+	if gerr != nil {
+		return gerr
 	}
 	target, ok := find(servers, labelOrUUID)
 	if !ok {
@@ -255,7 +301,7 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 			return refusal("without node %s %d voters would remain, of which %d answer: no majority; bring one of them back first", label, rest, alive)
 		}
 	}
-	f := r.RemoveServer(target.ID, 0, changeWithin)
+	f := r.RemoveServer(target.ID, index, changeWithin)
 	if err := wait(ctx, f); errors.Is(err, raft.ErrNotLeader) {
 		return n.notLeader()
 	} else if err != nil {
@@ -287,8 +333,11 @@ func (n *Node) Transfer(ctx context.Context, label string) error {
 	if r.State() != raft.Leader {
 		return n.notLeader()
 	}
-	n.changes.Lock()
-	defer n.changes.Unlock()
+	end, gerr := n.turn(ctx)
+	if gerr != nil {
+		return gerr
+	}
+	defer end()
 	servers, err := n.servers()
 	if err != nil {
 		return fmt.Errorf("read the membership: %w", err)

@@ -51,7 +51,7 @@ type Node struct {
 	kicked  chan struct{} // holds one wake-up of tend
 	started chan struct{} // closed when Start has a node to return
 
-	changes sync.Mutex // one membership change at a time
+	changes chan struct{} // holds one while somebody changes the membership: see turn
 	promise promise
 
 	fatalOnce sync.Once
@@ -80,7 +80,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		return nil, err
 	}
 	cfg.defaults()
-	n := &Node{cfg: cfg, kicked: make(chan struct{}, 1), started: make(chan struct{})}
+	n := &Node{cfg: cfg, kicked: make(chan struct{}, 1), changes: make(chan struct{}, 1), started: make(chan struct{})}
 	n.log = cfg.Logger.With("component", "cluster", "node", cfg.NodeID)
 	n.ctx, n.cancel = context.WithCancel(context.Background())
 	var seed [8]byte

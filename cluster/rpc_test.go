@@ -22,12 +22,20 @@ import (
 // single is a cluster of one on disk, ready.
 func single(t *testing.T) *Node {
 	t.Helper()
+	return singleAs(t, func(*Config) {})
+}
+
+// singleAs is single with another configuration.
+func singleAs(t *testing.T, change func(*Config)) *Node {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	n, err := Start(ctx, Config{
+	cfg := Config{
 		NodeID: "n1", DataDir: filepath.Join(t.TempDir(), "n1"), RaftAddr: "127.0.0.1:0", GossipAddr: "127.0.0.1:0", BootstrapExpect: 1,
 		Fatal: func(err error) { t.Errorf("fatal: %v", err) },
-	})
+	}
+	change(&cfg)
+	n, err := Start(ctx, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

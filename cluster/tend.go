@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -132,21 +134,24 @@ func (n *Node) checkForeign(now time.Time) {
 
 // placeLeader is what a leader does that has come back at another address: nobody else can tell raft.
 func (n *Node) placeLeader() {
-	servers, err := n.servers()
-	if err != nil {
+	want := link.ServerAddress(n.cfg.NodeID, n.link.Addr())
+	misplaced := func(s raft.Server) bool { return s.ID == n.id() && s.Address != want && s.Suffrage == raft.Voter }
+	if servers, err := n.servers(); err != nil || !slices.ContainsFunc(servers, misplaced) {
 		return
 	}
-	want := link.ServerAddress(n.cfg.NodeID, n.link.Addr())
-	for _, s := range servers {
-		if s.ID != n.id() || s.Address == want || s.Suffrage != raft.Voter {
-			continue
-		}
-		n.changes.Lock()
-		err := n.group.Raft().AddVoter(s.ID, want, 0, changeWithin).Error()
-		n.changes.Unlock()
-		if err != nil {
-			n.log.Debug("this leader's new address", "err", err)
-		}
+	ctx, cancel := context.WithTimeout(n.ctx, changeWithin)
+	defer cancel()
+	end, gerr := n.turn(ctx)
+	if gerr != nil {
+		return
+	}
+	defer end()
+	servers, index, gerr := n.settled(ctx)
+	if gerr != nil || !slices.ContainsFunc(servers, misplaced) {
+		return
+	}
+	if err := n.group.Raft().AddVoter(n.id(), want, index, changeWithin).Error(); err != nil {
+		n.log.Debug("this leader's new address", "err", err)
 	}
 }
 

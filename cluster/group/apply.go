@@ -64,6 +64,9 @@ func (g *Group) applyAll(logs []*raft.Log) {
 			g.apply(l, began)
 			g.metrics.applied(g.clock.Mono() - began)
 		}
+		if l.Type == raft.LogConfiguration {
+			g.members.committed(raft.DecodeConfiguration(l.Data), l.Index)
+		}
 		g.reached(l.Index)
 	}
 }

@@ -112,6 +112,9 @@
 // from resumed sessions and the state. A leader that commits nothing of what it proposes for 10 s (a hanging disk, a
 // transfer that raft does not end, hashicorp/raft#696) hands over or, failing that, asks for the end of the process.
 //
+// Raft tells nobody which configuration is committed, and at which index. Members does, by the entries and snapshots that pass here; what
+// is decided about a member is decided upon that, by a leader that has answered a read.
+//
 // # Reads
 //
 // A linearizable read waits for one confirmation of leadership, shared by all that came before it began, by answers of a majority to

@@ -80,6 +80,7 @@ type Group struct {
 
 	reads        reads
 	contacts     contacts
+	members      members
 	digests      digests
 	timerWake    chan struct{}
 	scheduleWake chan struct{}
@@ -163,7 +164,7 @@ func New(cfg Config) (*Group, error) {
 		}
 	}()
 	g.gate = newGate(g.ahead.Transport(g.contacts.transport(cfg.Transport)), g.clock.Mono, g.fatal, g.moved, cfg.Failed, g.stopGate)
-	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), cfg.Snapshots, g.gate.transport())
+	r, err := raft.NewRaft(cfg.RaftConfig(), machine{g}, g.cache, g.ahead.Stable(cfg.Stable), noted{cfg.Snapshots, &g.members}, g.gate.transport())
 	if err != nil {
 		return nil, fmt.Errorf("start raft: %w", err)
 	}
