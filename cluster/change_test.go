@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"maps"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/quorate/quorate/cluster/store"
 )
 
 // A non-voter that is removed while it is asked how it is, is not put back as a voter: who has removed it switches it off, and of a cluster
@@ -81,4 +84,112 @@ func TestChangeOfWhatWasReadOnly(t *testing.T) {
 	if err := n.Remove(within(t, 10*time.Second), "n2"); err != nil {
 		t.Errorf("remove, again: %v", err)
 	}
+}
+
+// stuck is a node that leads and cannot commit: its other voter hears it and takes nothing.
+func stuck(t *testing.T) (n *Node, voter *fake) {
+	t.Helper()
+	n = alone(t)
+	voter = newFake(t, n, "n2")
+	must(t, n.group.Raft().AddVoter(voter.id(), voter.addr(), 0, 0).Error())
+	voter.stalled.Store(true)
+	return n, voter
+}
+
+// until waits for a condition.
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	end := time.NewTimer(20 * time.Second)
+	defer end.Stop()
+	for tick := time.NewTicker(time.Millisecond); !ok(); {
+		select {
+		case <-tick.C:
+		case <-end.C:
+			t.Fatalf("waited 20 s for %s", what)
+		}
+	}
+}
+
+// Whoever announces himself is answered in his time, whatever keeps the change from being made.
+func TestJoinEndsInTime(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(t *testing.T, n *Node, f, voter *fake){
+		"another change is under way": func(t *testing.T, n *Node, _, _ *fake) {
+			if _, err := n.turn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"a new one is not committed": func(*testing.T, *Node, *fake, *fake) {},
+		"one that has moved is not committed": func(t *testing.T, n *Node, f, voter *fake) {
+			voter.stalled.Store(false)
+			must(t, n.group.Raft().AddNonvoter(f.id(), "n3@127.0.0.1:1", 0, 0).Error())
+			voter.stalled.Store(true)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, voter := stuck(t)
+			f := newFake(t, n, "n3")
+			begin(t, n, f, voter)
+			ends(t, "the answer", func() {
+				if a := f.announces(within(t, 300*time.Millisecond), n, true); a.Code != codeTimeout {
+					t.Errorf("answer %+v, want %s", a, codeTimeout)
+				}
+			})
+		})
+	}
+}
+
+// inside is how many goroutines are in a method of Node.
+func inside(method string) int {
+	b := make([]byte, 4<<20)
+	return strings.Count(string(b[:runtime.Stack(b, true)]), "cluster.(*Node)."+method+"(")
+}
+
+// stops fails the test if n does not stop.
+func stops(t *testing.T, n *Node) {
+	t.Helper()
+	ends(t, "the stop", func() {
+		if err := n.Stop(within(t, 15*time.Second)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A node stops while others wait to be let in, and a promotion that cannot be committed waits as well.
+func TestStopWhileChangesWait(t *testing.T) {
+	t.Parallel()
+	t.Run("joins", func(t *testing.T) {
+		t.Parallel()
+		n, _ := stuck(t)
+		const joiners = 12
+		var wg sync.WaitGroup
+		defer wg.Wait()
+		for i := range joiners {
+			f := newFake(t, n, fmt.Sprint("n", 3+i))
+			f.Cluster = store.UUID{}
+			a := f.announcement()
+			wg.Go(func() {
+				_, _, _ = callOver(within(t, 20*time.Second), f.l, n.RaftAddr(), n.self().UUID, &request{Op: opJoin, Join: &a})
+			})
+		}
+		until(t, "all of them to wait", func() bool { return len(latest(t, n)) == 3 && inside("turn") >= joiners-1 })
+		stops(t, n)
+	})
+	t.Run("a promotion", func(t *testing.T) {
+		t.Parallel()
+		n, voter := stuck(t)
+		voter.stalled.Store(false)
+		f := newFake(t, n, "n3")
+		must(t, n.group.Raft().AddNonvoter(f.id(), f.addr(), 0, 0).Error())
+		voter.stalled.Store(true)
+		f.stalled.Store(true)
+		n.wg.Go(n.promoteJoined)
+		until(t, "the promotion to wait", func() bool { return latest(t, n)["n3"] == raft.Voter })
+		began := time.Now()
+		stops(t, n)
+		if took := time.Since(began); took > changeWithin {
+			t.Errorf("the stop took %v", took)
+		}
+	})
 }

@@ -31,6 +31,8 @@
 //     request over the node port whose handshake has checked who asks.
 //   - A change of the membership is made upon the committed configuration that it was decided on, or not at all, also where another
 //     leader has changed it meanwhile; and a non-voter is promoted upon what it has said within the last second.
+//   - What others ask for, and what the node tends, waits for raft no longer than it was given time for, nor than the node lives: a change that
+//     is not committed holds up neither the answers to others nor a stop. It may be committed later all the same.
 //   - A cluster is made once: only by nodes that have no data, and only when all of them agree on who they are.
 //   - Nothing is removed that would leave the rest without a majority that answers.
 //   - The stores are closed when raft has ended. A stop that has no time to wait for that leaves them open, and the directory held, until the

@@ -115,7 +115,7 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 				change = r.AddVoter // of a voter: only its address changes
 			}
 			n.log.Info("a member has moved", "peer", from.Label, "from", s.Address, "to", addr)
-			if err := change(id, addr, index, changeWithin).Error(); err != nil {
+			if err := wait(ctx, func() error { return change(id, addr, index, changeWithin).Error() }); err != nil {
 				return &answer{Code: codeTimeout, Message: err.Error()}
 			}
 			return &answer{Cluster: n.self().Cluster}
@@ -131,7 +131,7 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 	}
 	n.learnPlace(from, a)
 	n.log.Info("a node joins", "peer", from.Label, "uuid", from.UUID, "addr", a.Raft)
-	if err := r.AddNonvoter(id, addr, index, changeWithin).Error(); err != nil {
+	if err := wait(ctx, func() error { return r.AddNonvoter(id, addr, index, changeWithin).Error() }); err != nil {
 		return &answer{Code: codeTimeout, Message: err.Error()}
 	}
 	n.kick()
@@ -202,7 +202,9 @@ func (n *Node) promote(s raft.Server) (*statusAnswer, error) {
 	if gerr != nil || !slices.Contains(now, s) { // it may have been removed since
 		return nil, nil
 	}
-	return st, n.group.Raft().AddVoter(s.ID, s.Address, index, changeWithin).Error()
+	ctx, cancel = context.WithTimeout(n.ctx, changeWithin)
+	defer cancel()
+	return st, wait(ctx, func() error { return n.group.Raft().AddVoter(s.ID, s.Address, index, changeWithin).Error() })
 }
 
 // caughtUp says whether a non-voter may vote: its state has begun, and it is near what is committed, raft's own entries included.
@@ -301,8 +303,8 @@ func (n *Node) Remove(ctx context.Context, labelOrUUID string) error {
 			return refusal("without node %s %d voters would remain, of which %d answer: no majority; bring one of them back first", label, rest, alive)
 		}
 	}
-	f := r.RemoveServer(target.ID, index, changeWithin)
-	if err := wait(ctx, f); errors.Is(err, raft.ErrNotLeader) {
+	err := wait(ctx, func() error { return r.RemoveServer(target.ID, index, changeWithin).Error() })
+	if errors.Is(err, raft.ErrNotLeader) {
 		return n.notLeader()
 	} else if err != nil {
 		return &group.Error{Code: group.CodeTimeout, Message: fmt.Sprintf("remove node %s: %v", label, err), Unknown: true}
@@ -376,7 +378,8 @@ func (n *Node) Transfer(ctx context.Context, label string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, transferWithin)
 	defer cancel()
-	if err := wait(ctx, r.LeadershipTransferToServer(target.ID, target.Address)); errors.Is(err, raft.ErrNotLeader) {
+	err = wait(ctx, func() error { return r.LeadershipTransferToServer(target.ID, target.Address).Error() })
+	if errors.Is(err, raft.ErrNotLeader) {
 		return n.notLeader()
 	} else if err != nil {
 		return &group.Error{Code: group.CodeTimeout, Message: fmt.Sprintf("leadership did not move to node %s: %v", to, err), Unknown: true}
@@ -398,10 +401,10 @@ func (n *Node) Transfer(ctx context.Context, label string) error {
 	}
 }
 
-// wait waits for a future of raft, which has no deadline of its own, as long as ctx lets it.
-func wait(ctx context.Context, f raft.Future) error {
+// wait waits for what raft is asked for in f, which has no end of its own, as long as ctx lets it. It may happen later all the same.
+func wait(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- f.Error() }()
+	go func() { done <- f() }()
 	select {
 	case err := <-done:
 		return err

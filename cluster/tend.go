@@ -150,7 +150,7 @@ func (n *Node) placeLeader() {
 	if gerr != nil || !slices.ContainsFunc(servers, misplaced) {
 		return
 	}
-	if err := n.group.Raft().AddVoter(n.id(), want, index, changeWithin).Error(); err != nil {
+	if err := wait(ctx, func() error { return n.group.Raft().AddVoter(n.id(), want, index, changeWithin).Error() }); err != nil {
 		n.log.Debug("this leader's new address", "err", err)
 	}
 }
