@@ -186,13 +186,9 @@ func (n *Node) welcome() {
 			continue
 		}
 		if servers == nil {
-			f := n.group.Raft().GetConfiguration()
 			// A membership that is not committed may never be; the founder's own, the log's first entry, cannot be before
-			// the others have been told.
-			if f.Error() != nil || f.Index() > max(n.group.Raft().CommitIndex(), 1) {
-				return
-			}
-			if servers = f.Configuration().Servers; len(servers) == 0 {
+			// the others have been told, and counts.
+			if servers, _ = n.group.Members(); len(servers) == 0 {
 				return
 			}
 		}

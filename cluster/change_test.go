@@ -140,6 +140,64 @@ func TestJoinEndsInTime(t *testing.T) {
 	}
 }
 
+// What is not committed may be taken back by another leader, and nobody is told that he is a member by that, or that he is none: a node that has
+// been told either keeps it on its disk.
+func TestNothingIsToldThatIsNotCommitted(t *testing.T) {
+	t.Parallel()
+	t.Run("a new one that asks", func(t *testing.T) {
+		t.Parallel()
+		n, voter := stuck(t)
+		f := newFake(t, n, "n3")
+		n.group.Raft().AddNonvoter(f.id(), f.addr(), 0, 0)
+		until(t, "it to be in the log", func() bool { return len(latest(t, n)) == 3 })
+		if a := f.announces(within(t, 5*time.Second), n, true); a.Code != codeTimeout {
+			t.Errorf("answer %+v, want %s", a, codeTimeout)
+		}
+		voter.stalled.Store(false)
+		until(t, "it to be let in", func() bool { return f.announces(within(t, 5*time.Second), n, true).Code == "" })
+	})
+	t.Run("one that goes asks", func(t *testing.T) {
+		t.Parallel()
+		n := alone(t)
+		var voters []*fake
+		for i := range 2 {
+			f := newFake(t, n, fmt.Sprint("n", 2+i))
+			must(t, n.group.Raft().AddVoter(f.id(), f.addr(), 0, 0).Error())
+			voters = append(voters, f)
+		}
+		for _, f := range voters {
+			f.stalled.Store(true)
+		}
+		gone := voters[0]
+		n.group.Raft().RemoveServer(gone.id(), 0, 0)
+		until(t, "the removal to be in the log", func() bool { return len(latest(t, n)) == 2 })
+		if a := gone.announces(within(t, 5*time.Second), n, false); a.Code != codeTimeout {
+			t.Errorf("answer %+v, want %s", a, codeTimeout)
+		}
+		voters[1].stalled.Store(false)
+		until(t, "it to be told", func() bool { return gone.announces(within(t, 5*time.Second), n, false).Code == codeRemoved })
+	})
+	t.Run("a new one that is seen", func(t *testing.T) {
+		t.Parallel()
+		n, voter := stuck(t)
+		f := newFake(t, n, "n3")
+		f.Cluster = store.UUID{}
+		var told atomic.Bool
+		f.asked = func(q *request) *answer {
+			told.Store(told.Load() || q.Op == opAdopt)
+			return &answer{}
+		}
+		n.peers.learn(f.UUID, 1, func(p *peer) { p.Label, p.Raft, p.Alive = f.Label, f.l.Addr(), true })
+		n.group.Raft().AddNonvoter(f.id(), f.addr(), 0, 0)
+		until(t, "it to be in the log", func() bool { return len(latest(t, n)) == 3 })
+		if n.welcome(); told.Load() {
+			t.Error("it was told")
+		}
+		voter.stalled.Store(false)
+		until(t, "it to be told", func() bool { n.welcome(); return told.Load() })
+	})
+}
+
 // inside is how many goroutines are in a method of Node.
 func inside(method string) int {
 	b := make([]byte, 4<<20)

@@ -31,6 +31,8 @@
 //     request over the node port whose handshake has checked who asks.
 //   - A change of the membership is made upon the committed configuration that it was decided on, or not at all, also where another
 //     leader has changed it meanwhile; and a non-voter is promoted upon what it has said within the last second.
+//   - Nobody is told that it is a member, or none any more, by what is not committed: it keeps either on its disk. The configuration that a
+//     cluster is made with counts as committed, since it cannot be before the others have been told.
 //   - What others ask for, and what the node tends, waits for raft no longer than it was given time for, nor than the node lives: a change that
 //     is not committed holds up neither the answers to others nor a stop. It may be committed later all the same.
 //   - A cluster is made once: only by nodes that have no data, and only when all of them agree on who they are.

@@ -55,16 +55,17 @@ func (n *Node) turn(ctx context.Context) (end func(), err *group.Error) {
 	}
 }
 
-// settled is the configuration, of which this node makes sure that it leads by it, and the index to change it by: raft refuses a change that
-// is given that index where there has been another one since, of this leader or, between two of its terms, of another.
+// settled is the configuration, of which this node makes sure that it leads by it and that nothing of it can be taken back, and the index to
+// change it by: raft refuses a change that is given that index where there has been another one since, of this leader or, between two of its
+// terms, of another. While a change is not committed there is none: a leader that has not got round to that yet may be replaced by one that
+// knows nothing of it.
 func (n *Node) settled(ctx context.Context) (servers []raft.Server, index uint64, err *group.Error) {
 	if _, err := n.group.Read(ctx, false, func(*fsm.State) {}); err != nil {
 		return nil, 0, err
 	}
-	_, index = n.group.Members() // first: what changes after that is to be refused
-	servers, cerr := n.servers()
-	if cerr != nil {
-		return nil, 0, &group.Error{Code: group.CodeInternal, Message: fmt.Sprintf("read the membership: %v", cerr)}
+	servers, index = n.group.Members()
+	if latest, err := n.servers(); err != nil || !slices.Equal(servers, latest) {
+		return nil, 0, &group.Error{Code: group.CodeTimeout, Message: "a change of the membership is not committed yet", RetryAfter: tendEvery}
 	}
 	return servers, index, nil
 }

@@ -220,6 +220,8 @@ func (n *Node) announce(servers []raft.Server) error {
 		case codeRemoved:
 			n.leaveForGood(ans.Message)
 			return store.ErrRemoved
+		case codeTimeout: // the next one is asked again
+			return errors.New(ans.Message)
 		default:
 			if old := n.rejected.Swap(&ans.Message); old == nil || *old != ans.Message {
 				n.log.Error("the cluster does not take this node", "reason", ans.Message)
