@@ -21,7 +21,7 @@ const (
 	// redialEvery is how often a node dials members and join addresses that gossip does not see alive: memberlist forgets
 	// the dead, after which neither side would ever dial again.
 	redialEvery = 3 * time.Second
-	// maxRedials bounds how many are dialled each time.
+	// maxRedials bounds how many are dialled each time; the others have their turn the next times.
 	maxRedials = 8
 	// maxGossipVersion is how much of the version travels in gossip; the rest is in the status.
 	maxGossipVersion = 32
@@ -32,6 +32,8 @@ type gossip struct {
 	n    *Node
 	ml   *memberlist.Memberlist
 	addr string // where others reach it; kept, since memberlist writes to its own node unguarded when that is updated
+
+	redials int // where redial begins the next time: all have their turn. For tend alone
 }
 
 // gossipMeta travels with every node, in at most 512 bytes of CBOR.
@@ -147,10 +149,13 @@ func (g *gossip) redial() {
 		targets = append(append([]string(nil), g.n.cfg.Join...), targets...)
 	}
 	me := g.addr
-	for i, a := range targets {
-		if i == maxRedials || g.n.ctx.Err() != nil {
+	from := g.redials
+	g.redials += maxRedials
+	for i := range min(len(targets), maxRedials) {
+		if g.n.ctx.Err() != nil {
 			return
 		}
+		a := targets[(from+i)%len(targets)]
 		if a == me {
 			continue
 		}
