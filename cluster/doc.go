@@ -17,6 +17,9 @@
 // for a while, or is not in the configuration, asks around; when a leader that has just been confirmed says that it is no
 // member any more, it notes that on its disk and ends, and will not start again on that data.
 //
+// Finding one. A node is dialled where it was last by what is known of it: what it has said itself, or gossip. When nobody answers there, raft's
+// configuration has its turn, and then the first again: either may be the older one, and gossip may not get through, or lie.
+//
 // Losing one. What a queue delivers at most once is done in the entry that leases it, on every node alike, and its body goes to
 // the worker from the leader that applied that entry, at that moment and never again. A leader that dies, is cut off or loses its term
 // between the commit and the sending takes with it what it had in hand: no other node sends it, by replay, snapshot or restart, since to

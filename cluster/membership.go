@@ -108,6 +108,7 @@ func (n *Node) serveJoin(ctx context.Context, from link.Peer, a *announcement) *
 		label, _ := link.SplitAddress(s.Address)
 		switch {
 		case s.ID == id && s.Address == addr:
+			n.learnPlace(from, a) // gossip may not get through
 			return &answer{Cluster: n.self().Cluster}
 		case s.ID == id:
 			n.learnPlace(from, a)
@@ -157,10 +158,7 @@ func (n *Node) pointToLeader() *answer {
 	addr, id := n.group.Raft().LeaderWithID()
 	if u, err := store.ParseUUID(string(id)); err == nil && id != n.id() {
 		_, hostPort := link.SplitAddress(addr)
-		if p, ok := n.peers.get(u); ok && p.Raft != "" {
-			hostPort = p.Raft
-		}
-		a.Leader = &place{u, hostPort}
+		a.Leader = &place{u, n.peers.where(id, hostPort)}
 	}
 	return a
 }

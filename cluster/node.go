@@ -226,7 +226,7 @@ func (n *Node) openGroup() (*group.Group, error) {
 	}
 	n.link, err = link.Listen(link.Config{
 		Addr: n.cfg.RaftAddr, Advertise: n.cfg.RaftAdvertise, Self: n.self, Logger: n.cfg.Logger.With("node", n.cfg.NodeID),
-		Serve: n.serve, Seen: n.seen, Missed: n.peers.missed, Superseded: n.superseded,
+		Serve: n.serve, Seen: n.seen, Missed: n.peers.missed, Unreached: n.peers.unreached, Superseded: n.superseded,
 	})
 	if err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ type peer struct {
 	Expect  int        `json:"-"` // its bootstrap_expect
 	HasData bool       `json:"-"`
 	Alive   bool       `json:"-"` // by gossip
+	Away    bool       `json:"-"` // nobody answered at Raft when it was dialled last, and not at another address since
 }
 
 // peers is the table of them. It is kept in peers.json, so that a restarted node finds the others where they were last.
@@ -185,6 +186,18 @@ func (t *peers) missed(id store.UUID, addr string) {
 	defer t.mu.Unlock()
 	if p, ok := t.all[id]; ok && p.Raft == addr {
 		p.Raft, t.dirty = "", true
+	} else if ok {
+		p.Away = false
+	}
+}
+
+// unreached hears that nobody answered at addr. Then raft's configuration has its turn, and where nobody answers there either, what is known here
+// again: which of the two is older nobody can say, when the node is down or gossip does not get through.
+func (t *peers) unreached(id store.UUID, addr string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p, ok := t.all[id]; ok {
+		p.Away = p.Raft == addr
 	}
 }
 
@@ -206,6 +219,7 @@ func (t *peers) change(id store.UUID, f func(*peer) bool) bool {
 	if !f(p) {
 		return false
 	}
+	p.Away = p.Away && old.Raft == p.Raft
 	t.dirty = t.dirty || old.Proved != p.Proved || old.Label != p.Label || old.Raft != p.Raft || old.Gossip != p.Gossip || old.Client != p.Client
 	return true
 }
@@ -253,14 +267,22 @@ func (t *peers) forget(id store.UUID) {
 	}
 }
 
-// locate is where raft dials a node.
+// locate is where raft dials a node; false: where its configuration says.
 func (t *peers) locate(id raft.ServerID) (string, bool) {
 	u, err := store.ParseUUID(string(id))
 	if err != nil {
 		return "", false
 	}
 	p, ok := t.get(u)
-	return p.Raft, ok && p.Raft != ""
+	return p.Raft, ok && p.Raft != "" && !p.Away
+}
+
+// where is locate with the address that raft's configuration has.
+func (t *peers) where(id raft.ServerID, configured string) string {
+	if addr, ok := t.locate(id); ok {
+		return addr
+	}
+	return configured
 }
 
 // client is where clients reach a node.

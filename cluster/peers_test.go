@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -60,6 +61,58 @@ func TestPeers(t *testing.T) {
 	}
 	if err := newPeers(me, dir).load(); err == nil {
 		t.Error("a damaged file was read")
+	}
+}
+
+// Of two addresses, what is known here and what raft's configuration has, the other one has its turn when nobody answers.
+func TestOtherAddressHasItsTurn(t *testing.T) {
+	t.Parallel()
+	a := store.NewUUID()
+	at := func(raftAddr string) func(*peer) { return func(k *peer) { k.Raft = raftAddr } }
+	for _, c := range []struct {
+		name string
+		then func(p *peers)
+		want string
+	}{
+		{"nothing has happened", func(*peers) {}, "known:1"},
+		{"nobody answers", func(p *peers) { p.unreached(a, "known:1") }, "configured:1"},
+		{"again", func(p *peers) { p.unreached(a, "known:1"); p.unreached(a, "known:1") }, "configured:1"},
+		{"nobody answers there either", func(p *peers) { p.unreached(a, "known:1"); p.unreached(a, "configured:1") }, "known:1"},
+		{"another node answers there", func(p *peers) { p.unreached(a, "known:1"); p.missed(a, "configured:1") }, "known:1"},
+		{"nobody answers at an address that it had", func(p *peers) { p.unreached(a, "old:1") }, "known:1"},
+		{"gossip says the same again", func(p *peers) { p.unreached(a, "known:1"); p.hear(a, 2, at("known:1")) }, "configured:1"},
+		{"gossip knows another", func(p *peers) { p.unreached(a, "known:1"); p.hear(a, 2, at("new:1")) }, "new:1"},
+		{"another node", func(p *peers) { p.unreached(store.NewUUID(), "known:1") }, "known:1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := newPeers(store.NewUUID(), "")
+			p.learn(a, 1, at("known:1"))
+			c.then(p)
+			if got := p.where(raft.ServerID(a.String()), "configured:1"); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// A member is reached where raft's configuration has it, when what is known of its place is wrong and gossip does not get through; and what it says
+// of its place itself counts, also where the configuration has it already.
+func TestWrongPlaceIsNotForEver(t *testing.T) {
+	t.Parallel()
+	n := alone(t)
+	f := newFake(t, n, "n2")
+	wrong := func() {
+		n.peers.hear(f.UUID, 1<<60, func(p *peer) { p.Label, p.Raft, p.Alive = "n2", "127.0.0.1:1", true })
+	}
+	wrong()
+	must(t, n.group.Raft().AddVoter(f.id(), f.addr(), 0, 0).Error())
+	must(t, n.group.Raft().Barrier(0).Error()) // it has to confirm that
+	wrong()
+	if a := f.announces(within(t, 10*time.Second), n, false); a.Code != "" {
+		t.Errorf("answer %+v", a)
+	}
+	if addr, ok := n.peers.locate(f.id()); !ok || addr != f.l.Addr() {
+		t.Errorf("it is thought to be at %q, and has said that it is at %s", addr, f.l.Addr())
 	}
 }
 

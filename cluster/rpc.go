@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/hashicorp/raft"
 
 	"github.com/quorate/quorate/cluster/group"
 	"github.com/quorate/quorate/cluster/link"
@@ -244,9 +245,6 @@ func callOver(ctx context.Context, l *link.Link, addr string, target store.UUID,
 
 // ask is call to a node by its UUID, where it was last.
 func (n *Node) ask(ctx context.Context, id store.UUID, addr string, q *request) (*answer, error) {
-	if p, ok := n.peers.get(id); ok && p.Raft != "" {
-		addr = p.Raft
-	}
-	a, _, err := n.call(ctx, addr, id, q)
+	a, _, err := n.call(ctx, n.peers.where(raft.ServerID(id.String()), addr), id, q)
 	return a, err
 }

@@ -179,9 +179,7 @@ func (n *Node) announce(servers []raft.Server) error {
 			continue
 		}
 		_, addr := link.SplitAddress(s.Address)
-		if p, ok := n.peers.get(id); ok && p.Raft != "" {
-			addr = p.Raft
-		}
+		addr = n.peers.where(s.ID, addr)
 		if s.ID == leader && addr != "" && id != n.self().UUID {
 			try = append([]place{{id, addr}}, try...)
 			continue

@@ -39,6 +39,8 @@ type Config struct {
 	Seen func(p Peer)
 	// Missed hears that another node answered where target was thought to be; it must not block. nil: nobody.
 	Missed func(target store.UUID, addr string)
+	// Unreached hears that nobody answered at addr, where target was thought to be; it must not block. nil: nobody.
+	Unreached func(target store.UUID, addr string)
 	// Superseded hears that another process lives under this node's identity; nil: nobody.
 	Superseded func(err error)
 
@@ -345,6 +347,7 @@ func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Ki
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
+		l.unreached(target, addr)
 		return nil, Peer{}, err
 	}
 	c, ok := l.track(raw, false)
@@ -356,12 +359,20 @@ func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Ki
 	if err != nil {
 		_ = c.Close()
 		var r *RefusedError
-		if l.cfg.Missed != nil && errors.As(err, &r) && r.Code == WrongTarget {
+		if !errors.As(err, &r) {
+			l.unreached(target, addr)
+		} else if l.cfg.Missed != nil && r.Code == WrongTarget {
 			l.cfg.Missed(target, addr)
 		}
 		return nil, Peer{}, err
 	}
 	return c, p, nil
+}
+
+func (l *Link) unreached(target store.UUID, addr string) {
+	if l.cfg.Unreached != nil && l.ctx.Err() == nil {
+		l.cfg.Unreached(target, addr)
+	}
 }
 
 func (l *Link) introduce(ctx context.Context, c *conn, addr string, target store.UUID, kind Kind, group uint16) (Peer, error) {

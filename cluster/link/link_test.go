@@ -350,6 +350,42 @@ func TestDiallerChecksWhoAnswers(t *testing.T) {
 	}
 }
 
+// The dialler hears of an address at which nobody answers: a closed port, and one that says nothing; and not of who refuses it.
+func TestUnreached(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	server := listen(t, self(clusterA, nodeA, "a", 1, 1), nil)
+	for _, c := range []struct {
+		name, addr string
+		want       int
+	}{
+		{"a closed port", "127.0.0.1:1", 1},
+		{"a silent one", silent.Addr().String(), 1},
+		{"a refusal", server.Addr(), 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var heard []string
+			client := listen(t, self(clusterB, nodeB, "b", 1, 1), func(k *Config) {
+				k.Handshake = 100 * time.Millisecond
+				if c.want == 0 {
+					k.Handshake = 10 * time.Second
+				}
+				k.Unreached = func(id store.UUID, addr string) { heard = append(heard, id.String()+"@"+addr) }
+			})
+			if _, err := dial(t, client, c.addr, nodeA, KindRaft, 0); err == nil {
+				t.Error("no error")
+			}
+			if len(heard) != c.want || c.want > 0 && heard[0] != nodeA.String()+"@"+c.addr {
+				t.Errorf("heard %v", heard)
+			}
+		})
+	}
+}
+
 // TestTransportDialsByID: raft reaches a node where it is, whatever address the configuration has, and nobody else.
 func TestTransportDialsByID(t *testing.T) {
 	t.Parallel()
