@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/quorate/quorate/wire"
@@ -380,6 +381,12 @@ func (c *Client) laterLocked(cl *call, e *Error, rs *[]run) {
 	c.holdLocked(cl)
 	c.later = append(c.later, cl)
 	c.watchDeadline(cl.retryAt)
+}
+
+// pruneLaterLocked drops from later what does not wait any more. Whatever takes a call out of callWaiting without being tick calls it: an
+// entry that stayed would be another one of the same call as soon as that waits again.
+func (c *Client) pruneLaterLocked() {
+	c.later = slices.DeleteFunc(c.later, func(cl *call) bool { return cl.state != callWaiting })
 }
 
 // retireLocked takes a call's numbers off the unanswered ones.

@@ -192,6 +192,7 @@ func (c *Client) dropSessionLocked() []run {
 		cl.number, cl.sends, cl.state = 0, 0, callQueued
 		c.fresh.pushFront(cl)
 	}
+	c.pruneLaterLocked()
 	for _, s := range c.subs {
 		s.known = false
 	}
@@ -213,6 +214,7 @@ func (c *Client) install(cn *conn, session string) {
 			c.again.pushBack(cl)
 		}
 	}
+	c.pruneLaterLocked() // those that waited are sent now
 	c.stalled = false
 	cn.suspectAt = c.now() + cn.silence()
 	c.watchDeadline(cn.suspectAt)
