@@ -61,7 +61,7 @@ func (c *conn) answerAckBatch(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 		o := &out[i]
 		switch {
 		case o.Code != fsm.OK:
-			f := refusal(k, st, o)
+			f := judged(k, st, at, o)
 			c.srv.metrics.fault(f)
 			other := wire.AckOutcome{Index: int32(i), Fault: f}
 			if !fits(f.Result) {

@@ -65,8 +65,11 @@ func TestAckBatch(t *testing.T) {
 		index int32
 		code  wire.Code
 	}{{2, wire.CodeLeaseLost}, {4, wire.CodeCancelled}, {5, wire.CodeNotFound}} {
-		if o := rep.Others[i+1]; o.Index != want.index || o.Fault == nil || o.Fault.Code != want.code || o.Fault.Unknown || o.Duplicate {
+		o := rep.Others[i+1]
+		if o.Index != want.index || o.Fault == nil || o.Fault.Code != want.code || o.Fault.Unknown || o.Duplicate {
 			t.Errorf("got %+v %v, want %s at %d", o, o.Fault, want.code, want.index)
+		} else if o.Fault.At == nil || *o.Fault.At != rep.At {
+			t.Errorf("%s carries place %v, want that of the answer, %v", want.code, o.Fault.At, rep.At)
 		}
 	}
 

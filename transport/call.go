@@ -167,9 +167,7 @@ func (c *conn) answer(k *call, st *fsm.State, at wire.At, out []fsm.Outcome, lea
 
 // answerRefused: mu is held.
 func (c *conn) answerRefused(k *call, st *fsm.State, at wire.At, o *fsm.Outcome) {
-	f := refusal(k, st, o)
-	stamp := at // so that at itself stays on the stack
-	f.At = &stamp
+	f := judged(k, st, at, o)
 	c.srv.metrics.fault(f)
 	c.appendFrame(wire.TypeFault, k.tag, f)
 }

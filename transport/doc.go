@@ -93,6 +93,12 @@
 // bad by itself is refused by itself: the batch is then proposed as several operations around it, since request numbers of
 // one operation have no gaps.
 //
+// A refusal says who gave it. What the log refused carries its place there (Fault.At): of a whole request, of a message or an id of a batch, of a
+// token of several acks. Under a number that is the number's outcome for good. What was refused at the door, or by the group before the log or
+// for want of an answer, carries none, also where it stands beside others of its batch that do: it speaks of this sending, and a client that has sent
+// the request before without an answer knows no more of that. An Enqueued of which the log has judged nothing has no place in it either, and
+// does not know whether the queue is ordered.
+//
 // # Stopping
 //
 // Drain, then the node's own stop, then Stop: readiness goes off and new connections, sessions and HTTP requests are refused; polls that wait

@@ -188,7 +188,7 @@ func (c *conn) completePart(k *call, st *fsm.State, at group.Stamp, out []fsm.Ou
 		case err != nil:
 			f = faultOf(err)
 		case len(out) == 1 && out[0].Field == fsm.FieldIdempotency:
-			f = refusal(k, st, &out[0])
+			f = judged(k, st, wire.At(at), &out[0])
 		}
 		c.srv.metrics.fault(f)
 		for i := range outcomes {
@@ -197,7 +197,7 @@ func (c *conn) completePart(k *call, st *fsm.State, at group.Stamp, out []fsm.Ou
 	} else {
 		b.rep.At = wire.At(at)
 		for i := range out {
-			c.setOutcome(&outcomes[i], k, st, &out[i], i)
+			c.setOutcome(&outcomes[i], k, st, b.rep.At, &out[i], i)
 			outcomes[i].ID = strings.Clone(outcomes[i].ID) // setOutcome's text is good for one frame only
 		}
 		b.rep.Ordered = st != nil && st.Ordered(wire.View(k.queue))
@@ -224,7 +224,7 @@ func (c *conn) answerEnqueued(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 	c.text = c.text[:0]
 	for i := range out {
 		rep.Outcomes[i] = wire.Outcome{}
-		c.setOutcome(&rep.Outcomes[i], k, st, &out[i], i)
+		c.setOutcome(&rep.Outcomes[i], k, st, at, &out[i], i)
 	}
 	rep.Ordered = k.kind == wire.TypeEnqueue && st != nil && st.Ordered(wire.View(k.queue))
 	c.appendFrame(wire.TypeEnqueued, k.tag, rep)
@@ -234,11 +234,11 @@ func (c *conn) answerEnqueued(k *call, st *fsm.State, at wire.At, out []fsm.Outc
 	}
 }
 
-// setOutcome fills in one message's outcome; i is its place in the call. The id's text is good until the next frame. mu
-// is held.
-func (c *conn) setOutcome(w *wire.Outcome, k *call, st *fsm.State, o *fsm.Outcome, i int) {
+// setOutcome fills in one message's outcome, which the log gave at at; i is its place in the call. The id's text is good until the next
+// frame. mu is held.
+func (c *conn) setOutcome(w *wire.Outcome, k *call, st *fsm.State, at wire.At, o *fsm.Outcome, i int) {
 	if o.Code != fsm.OK {
-		w.Fault = refusal(k, st, o)
+		w.Fault = judged(k, st, at, o)
 		c.srv.metrics.fault(w.Fault)
 		return
 	}

@@ -34,6 +34,7 @@ type fakeGroup struct {
 	index   uint64                     // guarded by mu
 	ops     []fsm.Op                   // guarded by mu: all that were proposed
 	refuse  *group.Error               // guarded by mu: what every proposal gets
+	refuses func(fsm.Op) *group.Error  // guarded by mu: what some get; nil: none
 	held    []*group.Proposal          // guarded by mu: kept instead of completed while hold is set
 	hold    bool                       // guarded by mu
 	stuck   bool                       // guarded by mu: linearizable reads never end
@@ -62,6 +63,12 @@ func (g *fakeGroup) Propose(ps ...*group.Proposal) {
 		if g.refuse != nil {
 			p.Done.Complete(p, nil, group.Stamp{}, nil, nil, g.refuse)
 			continue
+		}
+		if g.refuses != nil {
+			if err := g.refuses(e.Ops[0]); err != nil {
+				p.Done.Complete(p, nil, group.Stamp{}, nil, nil, err)
+				continue
+			}
 		}
 		g.index++
 		var out []fsm.Outcome

@@ -48,8 +48,7 @@ func (v visitors) Nothing(ctx context.Context, key *httpapi.Idempotency) (at wir
 		v.metrics.fault(f)
 		return at, f
 	case o.Field == fsm.FieldIdempotency:
-		f = refusal(&call{}, nil, &o)
-		f.At = &at
+		f = judged(&call{}, nil, at, &o)
 		v.metrics.fault(f)
 		return at, f
 	case !o.Replayed:

@@ -47,6 +47,14 @@ var fieldNames = map[fsm.Field]string{
 	fsm.FieldIdempotency: "Idempotency-Key",
 }
 
+// judged is refusal for whoever sent the request: with its place in the log, which tells him that it is the outcome of the request, or of the one
+// message, id or token, and not of this sending alone.
+func judged(k *call, st *fsm.State, at wire.At, o *fsm.Outcome) *wire.Fault {
+	f := refusal(k, st, o)
+	f.At = &at
+	return f
+}
+
 // refusal turns an outcome other than OK into a fault that says what was wrong and what would be right. st is nil where
 // nothing recorded can belong to it. It is called with the state at hand.
 func refusal(k *call, st *fsm.State, o *fsm.Outcome) *wire.Fault {

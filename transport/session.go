@@ -86,7 +86,7 @@ func (s *Server) openSession(ctx context.Context, id fsm.ID) (fsm.ID, group.Stam
 	case f != nil:
 		return id, at, f
 	case o.Code != fsm.OK:
-		return id, at, refusal(&call{kind: wire.TypeOpenSession}, nil, &o)
+		return id, at, judged(&call{kind: wire.TypeOpenSession}, nil, wire.At(at), &o)
 	case id.IsZero():
 		id = o.ID
 	}

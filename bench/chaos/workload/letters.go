@@ -159,12 +159,8 @@ func (l *link) single(a answer, take func(o *wire.Outcome)) answer {
 	if err := a.raw.Decode(&got); err != nil || len(got.Outcomes) != 1 {
 		return answer{class: history.Unknown}
 	}
-	a.at = got.At
 	o := &got.Outcomes[0]
-	if f := o.Fault; f != nil {
-		if a.class, a.code = history.Refused, string(f.Code); f.Unknown {
-			a.class = history.Unknown
-		}
+	if a = a.part(got.At, o.Fault); o.Fault != nil {
 		return a
 	}
 	take(o)

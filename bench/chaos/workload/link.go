@@ -208,6 +208,7 @@ type answer struct {
 	at    wire.At
 	fault wire.Fault
 	raw   wire.Raw // where class is OK
+	open  bool     // there is an earlier sending of which nobody knows what became
 }
 
 // understood is what an answer of success says. One that cannot be decoded has an unknown outcome.
@@ -248,7 +249,7 @@ func (l *link) ask(ctx context.Context, t wire.Type, body any) (a answer) {
 			continue
 		}
 		if raw.Type != wire.TypeFault {
-			return answer{class: history.OK, raw: raw}
+			return answer{class: history.OK, raw: raw, open: open > 0}
 		}
 		var f wire.Fault
 		if err := raw.Decode(&f); err != nil {
@@ -276,6 +277,22 @@ func (l *link) ask(ctx context.Context, t wire.Type, body any) (a answer) {
 			return a
 		}
 	}
+}
+
+// part is what an answer says of one message or id, with the place of the answer: a refusal that the log gave has its place, and one that has none
+// speaks of this sending alone.
+func (a answer) part(at wire.At, f *wire.Fault) answer {
+	if f == nil {
+		return answer{class: history.OK, at: at}
+	}
+	p := answer{class: history.Refused, code: string(f.Code)}
+	if f.At != nil {
+		p.at = *f.At
+	}
+	if f.Unknown || a.open && p.at.Index == 0 {
+		p.class = history.Unknown
+	}
+	return p
 }
 
 func giveUp(open int) answer {

@@ -8,7 +8,36 @@ import (
 	"time"
 
 	"github.com/quorate/quorate/bench/chaos/history"
+	"github.com/quorate/quorate/wire"
 )
+
+// What an answer says of one message: a refusal that is not the log's speaks of its own sending.
+func TestPartOfAnAnswer(t *testing.T) {
+	at, judged := wire.At{Index: 9, Time: 1}, &wire.At{Index: 7, Time: 1}
+	full := func(at *wire.At) *wire.Fault {
+		f := wire.NewFault(wire.CodeQueueFull, "full")
+		f.At = at
+		return f
+	}
+	for name, tc := range map[string]struct {
+		open  bool
+		fault *wire.Fault
+		class history.Class
+		index uint64
+	}{
+		"done":                            {false, nil, history.OK, 9},
+		"done, sent before":               {true, nil, history.OK, 9},
+		"refused by the log":              {false, full(judged), history.Refused, 7},
+		"refused by the log, sent before": {true, full(judged), history.Refused, 7},
+		"refused":                         {false, full(nil), history.Refused, 0},
+		"refused, sent before":            {true, full(nil), history.Unknown, 0},
+		"unknown":                         {false, wire.NewFault(wire.CodeTimeout, "late"), history.Unknown, 0},
+	} {
+		if got := (answer{open: tc.open}).part(at, tc.fault); got.class != tc.class || got.at.Index != tc.index {
+			t.Errorf("%s: class %v at %d, want %v at %d", name, got.class, got.at.Index, tc.class, tc.index)
+		}
+	}
+}
 
 // While nobody leads for good, what is under way comes to its end all the same, and clients can be stopped.
 func TestEndsWithoutALeader(t *testing.T) {

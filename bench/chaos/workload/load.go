@@ -177,13 +177,9 @@ func (w *load) enqueued(l *link, body *wire.Enqueue, calls []uint64, a answer) {
 			l.ended(ev, a)
 			continue
 		}
-		one := answer{class: history.OK, at: e.At}
 		o := &e.Outcomes[i]
+		one := a.part(e.At, o.Fault)
 		if f := o.Fault; f != nil {
-			one.class, one.code = history.Refused, string(f.Code)
-			if f.Unknown {
-				one.class = history.Unknown
-			}
 			ev.Message = f.ID
 		} else {
 			ev.Message, ev.Duplicate = o.ID, o.Duplicate
