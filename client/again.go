@@ -14,6 +14,41 @@ const (
 	retryAfter = 5 * time.Second // at most this much of a server's retry_after is honoured
 )
 
+// judged says whether the log gave a refusal. Then it is the outcome of what it names, and not of this sending alone.
+func judged(f *wire.Fault) bool { return f.At != nil && f.At.Index != 0 }
+
+// changes says whether a call is one that may have been applied: it has a number, or does the same to what it names however often it comes.
+func (cl *call) changes() bool {
+	switch cl.typ {
+	case wire.TypeAck, wire.TypeNack, wire.TypeExtend, wire.TypeRelease, wire.TypeClusterTransfer, wire.TypeClusterRemove:
+		return true
+	}
+	return cl.req != nil || cl.ackDone != nil
+}
+
+// settledBy says whether a refusal is the outcome of the earlier sendings too. The log remembers numbers: an earlier sending that had been applied
+// would have been answered as it was then. So it does of the tokens of acks, as long as it knows the message; of other tokens it remembers the end of
+// a lease until the next one, and answers then as if there had been no other end.
+func (cl *call) settledBy(f *wire.Fault) bool {
+	switch {
+	case !judged(f):
+		return false
+	case cl.req != nil:
+		return true
+	}
+	return cl.ackDone != nil && (f.Code != wire.CodeNotFound || f.Field == fieldThen)
+}
+
+// endedBy is the error of a call that ends with a refusal, with earlier sendings of unknown outcome still open: unresolved counts those.
+func (cl *call) endedBy(e *Error) *Error {
+	if cl.unresolved == 0 || e.Unknown || !cl.changes() {
+		return e
+	}
+	u := *e
+	u.Unknown = true
+	return &u
+}
+
 // refused decides what a fault means for a call: again under the same number, again under a new one, or the end.
 func (c *Client) refused(cn *conn, cl *call, f *wire.Fault) {
 	e := errorOf(f)
@@ -27,41 +62,37 @@ func (c *Client) refused(cn *conn, cl *call, f *wire.Fault) {
 	switch {
 	case f.Code == wire.CodeNotLeader || f.Code == wire.CodeNoLeader:
 		// Nothing happened to this sending; the connection is of no use any more. What was sent is sent again from
-		// requeueLocked when it is taken down.
+		// uninstall when it is taken down.
 		cl.unresolved--
 		cl.last = e
 		cn.failLocked(e, f.Leader)
 		c.againLocked(cl, e, &rs)
-	case f.Code == wire.CodeSessionExpired && cl.batch == nil && cl.typ == wire.TypeOpenSession:
-		c.sessionGone = true
-		cn.failLocked(e, cn.addr)
-		end(e)
 	case f.Code == wire.CodeSessionExpired:
 		c.sessionGone = true
 		cn.failLocked(e, cn.addr)
-		if cl.unresolved > 1 { // an earlier sending may have been applied
-			end(e)
+		cl.unresolved--
+		if cl.unresolved > 0 || cl.typ == wire.TypeOpenSession {
+			end(cl.endedBy(e))
 			break
 		}
 		c.renumberLocked(cl)
 		c.againLocked(cl, e, &rs)
 	case f.Code == wire.CodeTimeout && !cl.noWait:
 		c.laterLocked(cl, e, &rs)
-	case f.Retry && !f.Unknown && !c.o.FailWhenFull && f.Code != wire.CodeTimeout:
-		if f.Code == wire.CodeQueueFull {
-			cl.unresolved = 0 // judged in the log, so it is this number's outcome
-		} else {
-			cl.unresolved--
+	case f.Unknown || f.Code == wire.CodeTimeout:
+		end(e)
+	default:
+		if cl.unresolved--; cl.settledBy(f) {
+			cl.unresolved = 0
+		}
+		if !f.Retry || c.o.FailWhenFull {
+			end(cl.endedBy(e))
+			break
 		}
 		if cl.unresolved == 0 {
 			c.renumberLocked(cl)
 		}
 		c.laterLocked(cl, e, &rs)
-	default:
-		if cl.unresolved > 1 && !f.Unknown && f.Retry {
-			e.Unknown = true // refused this time, but an earlier sending is unaccounted for
-		}
-		end(e)
 	}
 	c.mu.Unlock()
 	runAll(rs)
@@ -84,15 +115,15 @@ func (c *Client) renumberLocked(cl *call) {
 }
 
 // againLocked queues an answered call for the next connection.
-func (c *Client) againLocked(cl *call, e error, rs *[]run) {
+func (c *Client) againLocked(cl *call, e *Error, rs *[]run) {
 	if cl.cancelled || c.closed || (cl.bound != nil && cl.bound.failed) {
 		cl.state = callDone
 		c.retireLocked(cl)
-		*rs = append(*rs, c.finish(cl, e))
+		*rs = append(*rs, c.finish(cl, cl.endedBy(e)))
 		return
 	}
 	cl.state = callQueued
-	if !c.dropCancelledLocked(cl, e, rs) {
+	if !c.dropCancelledLocked(cl, cl.endedBy(e), rs) {
 		return
 	}
 	switch {
@@ -111,11 +142,11 @@ func (c *Client) laterLocked(cl *call, e *Error, rs *[]run) {
 	if cl.cancelled || c.closed || (cl.bound != nil && cl.bound.failed) {
 		cl.state = callDone
 		c.retireLocked(cl)
-		*rs = append(*rs, c.finish(cl, e))
+		*rs = append(*rs, c.finish(cl, cl.endedBy(e)))
 		return
 	}
 	cl.state = callWaiting
-	if !c.dropCancelledLocked(cl, e, rs) {
+	if !c.dropCancelledLocked(cl, cl.endedBy(e), rs) {
 		return
 	}
 	c.tellLocked(cl.lease)

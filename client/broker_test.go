@@ -48,11 +48,30 @@ func (fc *fakeConn) carryOut(raw wire.Raw) {
 	}
 	s := fc.session
 	if s == nil || f.sessions[s.id] == nil {
-		fc.fault(raw.Tag, wire.NewFault(wire.CodeSessionExpired, "no session"))
+		fault := f.judged(wire.NewFault(wire.CodeSessionExpired, "no session"))
+		if raw.Type != wire.TypeEnqueue {
+			fc.fault(raw.Tag, fault)
+			return
+		}
+		a := wire.Enqueued{At: f.at(), Ordered: f.ordered}
+		for range decode[wire.Enqueue](fc, raw).Messages {
+			a.Outcomes = append(a.Outcomes, wire.Outcome{Fault: fault})
+		}
+		fc.push(wire.TypeEnqueued, raw.Tag, &a)
 		return
 	}
 	fc.request(s, raw)
 	f.pump()
+}
+
+// judged is a refusal that the log gives.
+func (f *fake) judged(fault *wire.Fault) *wire.Fault {
+	if fault == nil {
+		return nil
+	}
+	g, at := *fault, f.at()
+	g.At = &at
+	return &g
 }
 
 // number checks a request id; false: refused.
@@ -62,7 +81,7 @@ func (fc *fakeConn) number(s *fakeSession, raw wire.Raw, r wire.Request, n int) 
 		fc.f.t.Errorf("client sent number %d+%d with low %d", r.Number, n, r.Low)
 	}
 	if r.Number < s.low {
-		fc.fault(raw.Tag, wire.NewFault(wire.CodeSessionExpired, "number %d is below low %d", r.Number, s.low))
+		fc.fault(raw.Tag, fc.f.judged(wire.NewFault(wire.CodeSessionExpired, "number %d is below low %d", r.Number, s.low)))
 		return false
 	}
 	for k := range s.outcomes {
@@ -181,7 +200,7 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 		}
 	case wire.TypeAck:
 		a := decode[wire.Ack](fc, raw)
-		if fault := f.ack(a.Token, a.Result); fault != nil {
+		if fault := f.judged(f.ack(a.Token, a.Result)); fault != nil {
 			fc.fault(raw.Tag, fault)
 			break
 		}
@@ -190,7 +209,7 @@ func (fc *fakeConn) request(s *fakeSession, raw wire.Raw) {
 		a := decode[wire.AckBatch](fc, raw)
 		rep := wire.AckedBatch{}
 		for i, token := range a.Tokens {
-			if fault := f.ack(token, nil); fault != nil {
+			if fault := f.judged(f.ack(token, nil)); fault != nil {
 				rep.Others = append(rep.Others, wire.AckOutcome{Index: int32(i), Fault: fault})
 			}
 		}
@@ -253,11 +272,11 @@ func (f *fake) hold(sub *fakeSub, unfinished []string) {
 func (f *fake) live(fc *fakeConn, raw wire.Raw, tok string) *fakeMsg {
 	m := f.msgs[tok]
 	if m == nil {
-		fc.fault(raw.Tag, wire.NewFault(wire.CodeNotFound, "no message"))
+		fc.fault(raw.Tag, f.judged(wire.NewFault(wire.CodeNotFound, "no message")))
 		return nil
 	}
 	if m.token != tok || m.state != "leased" {
-		fc.fault(raw.Tag, wire.NewFault(wire.CodeLeaseLost, "the lease is over"))
+		fc.fault(raw.Tag, f.judged(wire.NewFault(wire.CodeLeaseLost, "the lease is over")))
 		return nil
 	}
 	return m
@@ -269,7 +288,7 @@ func (f *fake) enqueue(fc *fakeConn, s *fakeSession, queue string, m *wire.Messa
 	}
 	if f.onMessage != nil {
 		if fault := f.onMessage(fc, m); fault != nil {
-			o := wire.Outcome{Fault: fault}
+			o := wire.Outcome{Fault: f.judged(fault)}
 			s.outcomes[number] = o
 			return o
 		}

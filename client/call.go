@@ -240,6 +240,10 @@ func (c *Client) answered(cn *conn, raw wire.Raw) error {
 	case cl.ackDone != nil:
 		return c.acked(cn, cl, raw)
 	}
+	if f := expired(raw); f != nil {
+		c.refused(cn, cl, f)
+		return nil
+	}
 	var err error
 	if cl.answer != nil {
 		err = cl.answer(raw)
@@ -290,6 +294,11 @@ func (c *Client) trimRingLocked() {
 		clear(c.ring[n:])
 		c.ring, c.ringHead = c.ring[:n], 0
 	}
+	c.lowRoseLocked()
+}
+
+// lowRoseLocked has the writer go on with what waited for a number.
+func (c *Client) lowRoseLocked() {
 	if c.stalled {
 		c.stalled = false
 		c.wakeWriter()

@@ -428,6 +428,7 @@ func (cn *conn) next(q *fifo, rs *[]run) bool {
 		cl.state = callWaiting
 		*rs = append(*rs, c.endLocked(cl, &Error{
 			Code: wire.CodeTooLarge, Message: fmt.Sprintf("the request is %d bytes long, the server takes %d", n, limit),
+			Unknown: cl.unresolved > 0 && cl.changes(), // an earlier server took more
 		}))
 		return true
 	}

@@ -11,6 +11,10 @@
 // context, or by Options.Timeout where that has no deadline; EnqueueAsync and AckAsync call back by then. A call that
 // could not be sent because nobody leads ends with ErrUnavailable, which is refused.
 //
+// A refusal speaks of its own sending, unless the log gave it under the call's number: then it is the outcome of that number, since the session
+// remembers, and an earlier sending that had been applied would have been answered as it was then. So a call that was sent before without an answer,
+// and is now refused at the server's door or by its leader before the log, ends as unknown if it ends with that. Reads are never unknown for that reason.
+//
 // What is tried again, and how, until the call has to end:
 //
 //	the server said                      then
@@ -18,15 +22,20 @@
 //	connection lost, no answer           unknown: same number, on the next connection, in ascending order
 //	timeout                              unknown: same number, after a back-off
 //	queue_full, no_space,                refused: a new number, after the server's retry_after or a back-off
-//	overloaded, rate_limited             (FailWhenFull: returned at once)
+//	overloaded, rate_limited             (FailWhenFull: returned at once); the same number while an earlier
+//	                                     sending of it is unaccounted for and the log has not judged it
 //	session_expired                      a new session; what may have been executed is returned as unknown
 //	anything else                        returned
 //
-// One case needs care. A request whose first sending went unanswered is sent again and is now refused at the server's
-// door, overloaded: the first sending may still be in the log. Taking a new number would risk doing it twice, so it keeps
-// its number until it is accounted for. queue_full is judged in the log, so it is the number's own outcome.
+// The messages of a batch go into the log together or, where one of them is refused at the door, in parts that can fare differently. Each is judged by
+// itself: those whose earlier sendings are unaccounted for keep their numbers, neighbours alike in one request; those that have certainly not been
+// applied go together under new ones; the rest is returned.
 //
-// ack, nack, extend and release carry no number: the token is one, and repeating them is harmless.
+// ack, nack, extend and release carry no number: the token is one, and repeating them is harmless. The log answers the repeat of an ack
+// as the first time for as long as it knows the message (then not_found); that of a nack or a release until the message is leased again
+// (then lease_lost). So a repeat of these that is told lease_lost or not_found, an ack not_found, ends as unknown. The lease is over in either
+// case, and goes by the code: an extension that is told so ends the handler's context at once. An ack that is refused for its result is
+// followed by a nack whatever became of its first sending, since the nack of what is acked is refused and changes nothing.
 //
 // # How it is built
 //
@@ -107,7 +116,7 @@
 //
 //   - A number is used for one thing only; sent and unanswered numbers are in ring, ascending, and low is its first.
 //   - A call is in exactly one of plain, again, fresh (queued), byTag (sent; acks that share a frame stand there as one),
-//     later (waiting), or has ended.
+//     later (waiting), or has ended. Whoever but the clock takes one out of waiting prunes later.
 //   - done, notify and waiters are called exactly once, never under the lock.
 //   - pending ≤ MaxPending counts messages that somebody waits for; acks ≤ 65,536.
 //   - A body is not read after its call has ended.
@@ -118,6 +127,9 @@
 //   - 2026-11: Message.Priority is a pointer, since 0 is a priority of its own and the zero Message must mean the default.
 //   - 2026-11: queue_full is retried like overloaded, because dead letters, dedup keys and results drain with time;
 //     FailWhenFull is for producers that would rather know. Rejected: a retry count, which says nothing about time.
+//   - 2026-11: whether a refusal is the log's is read from its place in the log (wire.Fault.At), not from its code: overloaded comes from
+//     the door, the group and the log. Rejected: to keep the number after every refusal of what was sent before, which after one of the
+//     log would be answered by that for ever.
 //   - 2026-11: AckAsync refuses instead of blocking when 65,536 acks are out: it is made to be called from callbacks on
 //     the reader, which alone could make room.
 //   - 2026-11: frames are encoded under the lock. Encoding 64 KiB takes tens of microseconds; in return a caller that

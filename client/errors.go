@@ -86,6 +86,19 @@ func Unknown(err error) bool {
 	return errors.As(err, &e) && e.Unknown
 }
 
+// fieldThen is the field of a refusal that is about what an ack enqueues: nothing was acked, and the lease stays.
+const fieldThen = "then"
+
+// endsLease says whether an error to the token of a lease means that the lease is live no longer, or will be answered no otherwise. It goes by the code
+// alone: of an ack that was sent before without an answer nobody knows what became, but the lease is over in any case.
+func endsLease(err error) bool {
+	var e *Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Code == wire.CodeLeaseLost || e.Code == wire.CodeCancelled || e.Code == wire.CodeNotFound && e.Field != fieldThen
+}
+
 func errorOf(f *wire.Fault) *Error {
 	return &Error{
 		Code: f.Code, Message: f.Message, Unknown: f.Unknown, Retry: f.Retry,

@@ -125,6 +125,8 @@ func (c *Client) extendLocked(l *lease) {
 				l.extendAt = extendTime(max(sent+int64(left/3), c.now()+int64(l.length/10)), l.length)
 				c.watchDeadline(l.extendAt)
 				c.watchDeadline(l.expires)
+			case endsLease(err):
+				c.loseLocked(l, err, &rs)
 			case Unknown(err) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrClosed):
 				// No answer by the end of the lease: tendLocked gives it up then.
 			default:
@@ -246,9 +248,7 @@ func (c *Client) leaseSettledLocked(l *lease, err error) {
 	if l.s.cons != nil && l.state == leaseSettling {
 		return // the consumer's own settling ends it
 	}
-	var e *Error
-	over := err == nil || (errors.As(err, &e) && !e.Unknown &&
-		(e.Code == wire.CodeLeaseLost || e.Code == wire.CodeNotFound || e.Code == wire.CodeCancelled))
+	over := err == nil || endsLease(err)
 	switch {
 	case l.s.cons == nil && over:
 		c.dropLeaseLocked(l)

@@ -68,7 +68,8 @@ func (k *consumer) ackLocked(l *lease, r *Result) {
 		var e *Error
 		k.c.mu.Lock()
 		l.settle = nil
-		if err != nil && l.lost == nil && !k.c.closed && errors.As(err, &e) && !e.Unknown &&
+		// Also where an earlier ack may have been applied: a nack of what is acked is refused and changes nothing.
+		if err != nil && l.lost == nil && !k.c.closed && errors.As(err, &e) &&
 			(e.Code == wire.CodeInvalidArgument || e.Code == wire.CodeTooLarge || e.Code == wire.CodeQueueFull) {
 			k.nackLocked(l, fmt.Errorf("the result cannot be recorded: %w", err))
 			k.c.mu.Unlock()
