@@ -60,11 +60,11 @@ type Client struct {
 	later    []*call // waiting to be sent again
 	ring     []*call // numbered, not answered, ascending; nil or number 0: answered
 	ringHead int
-	next     uint64              // the next free number
-	stalled  bool                // fresh waits for low to rise
-	lanes    map[string]*call    // the open batch of each queue, in fresh or kept back
-	ordered  map[string]struct{} // queues known to be ordered
-	held     map[string]*hold    // ordered queues of which something waits to be sent again
+	next     uint64           // the next free number
+	stalled  bool             // fresh waits for low to rise
+	lanes    map[string]*call // the open batch of each queue, in fresh or kept back
+	ordered  map[string]bool  // whether a queue is ordered, where that is known
+	held     map[string]*hold // queues, ordered for all that is known, of which something waits to be sent again
 
 	deadQueued int // ended calls still in plain, again or fresh
 	pending    int // enqueued messages without an answer
@@ -90,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Client, error) {
 		o: o, log: o.Logger.With("component", "client"), jit: newJitter(o.Seed), epoch: time.Now(),
 		alarm: make(chan struct{}, 1), first: make(chan struct{}),
 		byTag: make(map[uint64]*call), lanes: make(map[string]*call),
-		ordered: make(map[string]struct{}), held: make(map[string]*hold),
+		ordered: make(map[string]bool), held: make(map[string]*hold),
 		subs: make(map[uint32]*subscription), leases: make(map[string]*lease), next: 1,
 	}
 	if o.TracerProvider != nil {

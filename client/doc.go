@@ -71,6 +71,9 @@
 // numbered requests without an answer go first, ascending; a batch of which some messages were given up is cut, so that
 // these are never sent again, since their callers may have changed the bodies.
 //
+// While a batch waits to be sent again, what was never sent to its queue is kept back, so that it does not overtake: unless the log has said that the
+// queue is unordered. Of a queue of which it has said nothing yet, or by an answer in which it has judged nothing, that is not known.
+//
 // # Consume
 //
 //	         delivery            idle worker         written

@@ -1,7 +1,8 @@
 package client
 
-// hold keeps back the messages of one ordered queue that were never sent, while earlier ones wait to be sent again after a
-// refusal: sent now, they would be accepted before them. Guarded by Client.mu.
+// hold keeps back the messages of one queue that were never sent, while earlier ones wait to be sent again after a refusal: sent now, they would
+// be accepted before them. So it is with a queue that is ordered, or may be: nothing is known of one of which the log has answered nothing yet.
+// Guarded by Client.mu.
 type hold struct {
 	waiting int     // calls that were refused and have not ended
 	last    int64   // the latest time at which one of them is sent again: those behind it do not overtake it
@@ -14,7 +15,7 @@ func (c *Client) holdLocked(cl *call) {
 		return
 	}
 	queue := cl.batch.body.Queue
-	if _, ordered := c.ordered[queue]; !ordered {
+	if ordered, known := c.ordered[queue]; known && !ordered {
 		return
 	}
 	h := c.held[queue]
@@ -33,7 +34,10 @@ func (c *Client) holdLocked(cl *call) {
 		clear(c.fresh.a[n:])
 		c.fresh.a = c.fresh.a[:n]
 	}
-	if cl.holds == nil {
+	if cl.holds != h {
+		if cl.holds != nil { // one that has been let go since
+			cl.holds.waiting--
+		}
 		cl.holds = h
 		h.waiting++
 	}
@@ -51,24 +55,36 @@ func (c *Client) unholdLocked(cl *call, queue string) {
 	if h.waiting--; h.waiting > 0 {
 		return
 	}
-	delete(c.held, queue)
-	c.fresh.prepend(h.calls)
-	c.wakeWriter()
+	c.releaseHoldLocked(h, queue)
 }
 
-// learnLocked notes whether a queue is ordered, as an answer says.
+// releaseHoldLocked sends what was kept back.
+func (c *Client) releaseHoldLocked(h *hold, queue string) {
+	if c.held[queue] == h { // and not another one that has come since
+		delete(c.held, queue)
+	}
+	if len(h.calls) > 0 {
+		c.fresh.prepend(h.calls)
+		h.calls = nil
+		c.wakeWriter()
+	}
+}
+
+// learnLocked notes whether a queue is ordered, as the log says. What was kept back while that was not known, and need not be, is sent.
 func (c *Client) learnLocked(queue string, ordered bool) {
-	if !ordered {
-		delete(c.ordered, queue)
+	if was, known := c.ordered[queue]; known && was == ordered {
 		return
 	}
 	if len(c.ordered) >= maxOrdered {
 		clear(c.ordered) // the next answers tell again
 	}
-	c.ordered[queue] = struct{}{}
+	c.ordered[queue] = ordered
+	if h := c.held[queue]; h != nil && !ordered {
+		c.releaseHoldLocked(h, queue)
+	}
 }
 
-// maxOrdered is how many ordered queues a client remembers.
+// maxOrdered is of how many queues a client remembers whether they are ordered.
 const maxOrdered = 100_000
 
 // startLocked queues a new batch, or keeps it back.

@@ -92,7 +92,9 @@ func (c *Client) enqueued(cn *conn, cl *call, raw wire.Raw) error {
 		return err
 	}
 	c.mu.Lock()
-	c.learnLocked(b.body.Queue, e.Ordered)
+	if e.At.Index != 0 { // the log has judged some of them
+		c.learnLocked(b.body.Queue, e.Ordered)
+	}
 	over := 0
 	var again []*retry
 	var fresh, last *retry // what gets a new number, and the last run that has the numbers that it had

@@ -222,7 +222,7 @@ type Enqueue struct {
 type Enqueued struct {
 	Outcomes []Outcome `cbor:"1,keyasint"`
 	At       At        `cbor:"2,keyasint"`
-	Ordered  bool      `cbor:"3,keyasint,omitempty"` // of an enqueue: the queue is ordered. A client that sends a refused message again keeps back what it has not yet sent to that queue
+	Ordered  bool      `cbor:"3,keyasint,omitempty"` // of an enqueue: the queue is ordered; not known where at is 0. A client that sends a refused message again keeps back what it has not yet sent to that queue
 }
 
 // Outcome is one message's. Fault nil means success.
