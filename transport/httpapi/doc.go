@@ -16,7 +16,9 @@
 // # The contract
 //
 // Any node answers. What needs the leader is sent on to it, once, by the node that was asked; reads with stale=1, the cluster's members and the
-// document are answered by the node itself. Success (200, 201) means that it is committed. Errors are application/problem+json with the code,
+// document are answered by the node itself. Where the leader gives no answer the outcome is unknown (timeout, 504), unless it was sent nothing or the request writes
+// nothing (no_leader, 503): that the last connection could not be made is not enough, since net/http sends a request with a key again by itself
+// when a connection that was kept breaks. A poll writes, whatever its method. Success (200, 201) means that it is committed. Errors are application/problem+json with the code,
 // outcome, retry and retry_after_ms of the one table; 503 and 429 carry Retry-After. Every answer carries X-Request-Id, the caller's or one
 // made for him, and where it was read or written Quorate-Index and Quorate-Time, its place in the log. Times are Unix milliseconds, ids,
 // tokens and positions strings.

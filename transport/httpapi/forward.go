@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -62,6 +64,10 @@ func (x *exchange) forward(leader string) *wire.Fault {
 	wait := time.Duration(x.waitMillis()) * time.Millisecond
 	ctx, silent, cancel := cutWhenSilent(x.ctx, wait+2*x.api.cfg.CallTimeout)
 	defer cancel()
+	// Where a connection that was kept breaks before the first byte of an answer, net/http sends what has a key again by itself, on a new one. That
+	// this one could not be made says nothing of what has been sent.
+	var sent atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(ctx, x.r.Method, "http://"+leader+x.r.URL.RequestURI(), bytes.NewReader(x.body))
 	if err != nil {
 		return wire.NewFault(wire.CodeInternal, "the request cannot be sent on: %v", err)
@@ -75,7 +81,7 @@ func (x *exchange) forward(leader string) *wire.Fault {
 	req.Header.Set(hopHeader, x.api.cfg.Label)
 	resp, err := x.api.peers.Do(req)
 	if err != nil {
-		return x.unreached(leader, err)
+		return x.unreached(leader, err, sent.Load())
 	}
 	defer resp.Body.Close()
 	if x.route.stream && resp.StatusCode >= http.StatusInternalServerError {
@@ -120,11 +126,10 @@ func leaderless(resp *http.Response) *wire.Fault {
 	return nil
 }
 
-// unreached is for a leader that gave no answer.
-func (x *exchange) unreached(leader string, err error) *wire.Fault {
+// unreached is for a leader that gave no answer. Nothing happened where it was sent nothing, or the request writes nothing.
+func (x *exchange) unreached(leader string, err error, sent bool) *wire.Fault {
 	var op *net.OpError
-	dialed := !errors.As(err, &op) || op.Op != "dial"
-	if !dialed || x.r.Method == http.MethodGet || x.r.Method == http.MethodHead {
+	if undialed := errors.As(err, &op) && op.Op == "dial"; undialed && !sent || !x.route.writes() {
 		return later(wire.NewFault(wire.CodeNoLeader, "the leader at %s cannot be reached: %v", leader, err), time.Second)
 	}
 	return wire.NewFault(wire.CodeTimeout, "the leader at %s gave no answer: %v", leader, err)

@@ -72,8 +72,11 @@ func (x *exchange) print() (p [16]byte) {
 
 // keyed says whether requests of a route may have a key: those that write into the log.
 func (r *route) keyed() bool {
-	return !r.stream && !r.unlogged && !r.local && (r.method != http.MethodGet || r.path == pollPath)
+	return !r.stream && !r.unlogged && !r.local && r.writes()
 }
+
+// writes says whether requests of a route change anything that outlives them: a poll leases.
+func (r *route) writes() bool { return r.method != http.MethodGet || r.path == pollPath }
 
 func (r *route) whyNoKey() string {
 	switch {
