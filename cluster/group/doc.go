@@ -157,6 +157,7 @@
 //   - sum over subscriptions of out = live leases of attached consumers; reserved = what flights have reserved; lent = the leases that
 //     flights have lent on, each live and in one flight only, never more of a subscription than is reserved for it.
 //   - A token in releases or releasing is on its way back exactly once.
+//   - Pulls whose wait is over have one question who leads under way, however long its answer takes.
 //   - After Fatal nothing is applied, answered with success or snapshotted.
 //   - Each goroutine ends in Stop, in this order: farewell to sessions, flights, leadership, loops, raft, state.
 //

@@ -51,6 +51,7 @@ type Group struct {
 	sparedAt     time.Duration // when the watchdog last let a leader be
 	orphans      []orphan      // to be failed by keepTime
 	pullNext     time.Duration // no pull waits for less; 0: none waits
+	pullAsked    bool          // endPulls waits for leadership to be confirmed
 	dueArmed     int64         // T for which keepTime has been woken
 	cluster      [16]byte      // to be written into an empty log
 	closed       bool          // the state is gone

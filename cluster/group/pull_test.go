@@ -3,6 +3,7 @@ package group
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorate/quorate/fsm"
@@ -194,6 +195,67 @@ func TestPullEndedEarly(t *testing.T) {
 		}
 		if len(waiting.end) > 0 {
 			t.Errorf("the pull was answered twice: %+v", waiting.wait(t))
+		}
+	})
+}
+
+// A pull whose wait is over while the disk hangs is asked about once, not at each beat, and the beats are no faster for it; when the disk is well it is
+// answered, and so is the next one.
+func TestExpiredPullIsAskedAboutOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c, diskOf := newSlowCluster(t, 1)
+		defer c.stop()
+		l := c.leader()
+		s, _, _ := l.attach(t)
+		l.do(t, &fsm.CreateQueue{Name: []byte("q")})
+		hang := make(chan struct{})
+		diskOf(l).hang.Store(&hang)
+		late := newOne()
+		l.g.Propose(&Proposal{Op: fsm.AppendOp(nil, enqueue("other", "y")), Done: late}) // so that raft's loop writes
+		synctest.Wait()
+		pull := newOne()
+		s.Lease(leaseOp(s, pull, "q", 1), "q", fsm.Request{}, 10*time.Millisecond)
+		pass(20 * time.Millisecond)
+		for range 1000 {
+			pass(time.Millisecond)
+			l.g.reads.mu.Lock()
+			asked := 0
+			if b := l.g.reads.next; b != nil {
+				asked = len(b.later)
+			}
+			l.g.reads.mu.Unlock()
+			if asked > 1 {
+				t.Errorf("%d questions wait for the disk", asked)
+				break
+			}
+		}
+		if len(pull.end) > 0 {
+			t.Error("it is answered, and nobody has confirmed who leads")
+		}
+		synctest.Wait()
+		if next := l.g.beat(); next < beatLeading/2 {
+			t.Errorf("the next beat is in %v", next)
+		}
+		diskOf(l).hang.Store(nil)
+		close(hang)
+		if a := pull.wait(t); a.err != nil || len(a.got) != 0 {
+			t.Errorf("answered %+v, want nothing", a)
+		}
+		for _, wait := range []time.Duration{0, 50 * time.Millisecond} {
+			next := newOne()
+			began := time.Now()
+			s.Lease(leaseOp(s, next, "q", 1), "q", fsm.Request{}, wait)
+			if a := next.wait(t); a.err != nil || len(a.got) != 0 || time.Since(began) > wait+2*beatLeading {
+				t.Errorf("answered %+v after %v, want nothing after %v", a, time.Since(began), wait)
+			}
+		}
+		one, two := newOne(), newOne() // the answer to one has the other looked for in time
+		began := time.Now()
+		s.Lease(leaseOp(s, one, "q", 1), "q", fsm.Request{}, 100*time.Millisecond)
+		s.Lease(leaseOp(s, two, "q", 1), "q", fsm.Request{}, 103*time.Millisecond)
+		one.wait(t)
+		if two.wait(t); time.Since(began) > 103*time.Millisecond+beatLeading/4 {
+			t.Errorf("the second of two was answered after %v", time.Since(began))
 		}
 	})
 }

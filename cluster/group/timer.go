@@ -84,10 +84,14 @@ func (g *Group) beat() (next time.Duration) {
 		g.orphans[i] = orphan{}
 	}
 	g.orphans = g.orphans[:0]
-	if g.pullNext != 0 {
+	// One question at a time: on a disk that hangs there is no answer, and the beats would pile them up. endPulls has keepTime look again.
+	waited := g.pullNext != 0 && g.pullNext <= now && !g.pullAsked
+	switch {
+	case waited:
+		g.pullAsked = true
+	case g.pullNext != 0 && !g.pullAsked:
 		next = min(next, max(g.pullNext-now, time.Millisecond))
 	}
-	waited := g.pullNext != 0 && g.pullNext <= now
 	g.dueArmed = 0
 	if g.serving {
 		next = min(next, beatLeading)
@@ -132,12 +136,18 @@ const pullGrace = time.Second
 // endPulls answers pulls that have waited long enough with nothing, once leadership is confirmed: another leader might
 // have messages for them. The state lock is held.
 func (g *Group) endPulls(st *fsm.State, at Stamp, err *Error) {
+	g.pullAsked = false
 	if err != nil {
 		if g.serving {
 			g.pullNext = g.clock.Mono() + beatLeading // again; if leadership is lost they are failed
 		}
 		return
 	}
+	defer func() {
+		if g.pullNext != 0 {
+			g.wakeTimer()
+		}
+	}()
 	now := g.clock.Mono()
 	t, _ := g.time.now()
 	d := &g.dispatch
