@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/quorate/quorate/wire"
 )
-
-// sessionRefresh is how long a session may be quiet before the client touches it; the cluster ends it after an hour.
-const sessionRefresh = 20 * time.Minute
 
 // Client is a connection to the cluster: one session, one live WebSocket to the leader, found again whenever it moves.
 // All methods are safe for concurrent use.
@@ -332,18 +328,4 @@ func (c *Client) tickLocked() []run {
 		c.alarmAt = next
 	}
 	return rs
-}
-
-// touchLocked keeps a quiet session alive.
-func (c *Client) touchLocked() {
-	c.sessionUsed = c.now()
-	c.queueLocked(&call{
-		typ: wire.TypeOpenSession, body: &wire.OpenSession{Session: c.session}, size: 64, bound: c.conn,
-		deadline: c.now() + int64(c.o.Timeout),
-		notify: func(err error) {
-			if err != nil && !errors.Is(err, ErrClosed) {
-				c.log.Warn("session not refreshed", "session", c.session, "err", err)
-			}
-		},
-	})
 }

@@ -2,9 +2,13 @@ package client
 
 import (
 	"errors"
+	"time"
 
 	"github.com/quorate/quorate/wire"
 )
+
+// sessionRefresh is how long a session may be quiet before the client touches it; the cluster ends it after an hour.
+const sessionRefresh = 20 * time.Minute
 
 // attach opens a session on the connection, or attaches it to the one there is; a session that has ended is replaced.
 func (c *Client) attach(d *dialed) (string, error) {
@@ -71,4 +75,19 @@ func (c *Client) dropSessionLocked() []run {
 		s.known = false
 	}
 	return rs
+}
+
+// touchLocked keeps a quiet session alive.
+func (c *Client) touchLocked() {
+	c.sessionUsed = c.now()
+	session := c.session // another one may have been opened by the time it ends, on whatever goroutine
+	c.queueLocked(&call{
+		typ: wire.TypeOpenSession, body: &wire.OpenSession{Session: session}, size: 64, bound: c.conn,
+		deadline: c.now() + int64(c.o.Timeout),
+		notify: func(err error) {
+			if err != nil && !errors.Is(err, ErrClosed) {
+				c.log.Warn("session not refreshed", "session", session, "err", err)
+			}
+		},
+	})
 }
