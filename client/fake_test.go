@@ -316,8 +316,8 @@ func (fc *fakeConn) gone() {
 		for _, sub := range s.subs {
 			sub.attached = false
 			for tok := range sub.out {
-				if !sub.started[tok] {
-					f.release(f.msgs[tok])
+				if m := f.msgs[tok]; m != nil && !sub.started[tok] { // what is delivered at most once is not there any more
+					f.release(m)
 				}
 			}
 		}

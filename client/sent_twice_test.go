@@ -23,19 +23,41 @@ type sendings struct {
 	script  []string
 	numbers [][]uint64 // of each message, under f.mu
 	frames  []int      // messages of each request, under f.mu
+	conns   map[*fakeConn]bool
 }
 
 func newSendings(f *fake, script ...string) *sendings {
-	s := &sendings{f: f, script: script, numbers: make([][]uint64, len(script))}
+	s := &sendings{f: f, script: script, numbers: make([][]uint64, len(script)), conns: map[*fakeConn]bool{}}
 	f.do(func() { f.keepLog, f.hook = true, s.judge })
 	return s
 }
 
-func (s *sendings) messages() (ms []Message) {
+// enqueue sends the messages in one request: there is no connection until they are all there.
+func (s *sendings) enqueue(t *testing.T, c *Client) []error {
+	var ms []Message
 	for i := range s.script {
 		ms = append(ms, Message{Body: fmt.Append(nil, i)})
 	}
-	return ms
+	s.away(t, c)
+	done := make(chan []error, 1)
+	go func() {
+		_, errs := c.EnqueueBatch(t.Context(), "q", ms)
+		done <- errs
+	}()
+	until(t, "all messages", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.pending == len(ms) })
+	s.f.lead(0, false)
+	return <-done
+}
+
+// away takes the connection and the leader away.
+func (s *sendings) away(t *testing.T, c *Client) {
+	s.f.do(func() {
+		s.f.leader = -1
+		for fc := range s.f.conns {
+			_ = fc.ws.UnderlyingConn().Close()
+		}
+	})
+	until(t, "the connection to be missed", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.conn == nil })
 }
 
 func (s *sendings) judge(fc *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
@@ -44,6 +66,7 @@ func (s *sendings) judge(fc *fakeConn, r wire.Raw) (verdict, *wire.Fault) {
 	}
 	e := decode[wire.Enqueue](fc, r)
 	s.frames = append(s.frames, len(e.Messages))
+	s.conns[fc] = true
 	s.f.index++
 	a := wire.Enqueued{}
 	hang := false
@@ -135,8 +158,7 @@ func TestMessagesOfABatchSentTwice(t *testing.T) {
 			f := newFake(t, 1)
 			c := open(t, f, Options{FailWhenFull: tc.failFull})
 			s := newSendings(f, tc.script...)
-			_, errs := c.EnqueueBatch(t.Context(), "q", s.messages())
-			for i, err := range errs {
+			for i, err := range s.enqueue(t, c) {
 				got := ok
 				switch {
 				case Unknown(err):
@@ -158,7 +180,7 @@ func TestMessagesOfABatchSentTwice(t *testing.T) {
 				// Runs that wait differently long come in any order.
 				slices.Sort(s.frames[1:])
 				slices.Sort(tc.frames[1:])
-				if led := strings.Contains(strings.Join(tc.script, ""), "n"); led && f.hellos < 2 {
+				if led := strings.Contains(strings.Join(tc.script, ""), "n"); led && len(s.conns) < 2 {
 					t.Error("the connection was kept to a node that leads no more")
 				}
 				if fmt.Sprint(s.numbers) != fmt.Sprint(tc.numbers) || !slices.Equal(s.frames, tc.frames) {
@@ -178,14 +200,8 @@ func TestMessagesOfABatchSentTwice(t *testing.T) {
 func TestGivenUpMessageLeavesItsRun(t *testing.T) {
 	f := newFake(t, 1)
 	c := open(t, f, Options{})
-	f.do(func() {
-		f.leader = -1
-		for fc := range f.conns {
-			_ = fc.ws.UnderlyingConn().Close()
-		}
-	})
-	until(t, "the connection to be missed", func() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.conn == nil })
 	s := newSendings(f, "u.", "u.", "u.")
+	s.away(t, c)
 	var conn *fakeConn
 	var held wire.Raw
 	f.do(func() {
