@@ -78,6 +78,9 @@ func (c *Client) refused(cn *conn, cl *call, f *wire.Fault) {
 		c.renumberLocked(cl)
 		c.againLocked(cl, e, &rs)
 	case f.Code == wire.CodeTimeout && !cl.noWait:
+		if !f.Unknown { // it never came to it
+			cl.unresolved--
+		}
 		c.laterLocked(cl, e, &rs)
 	case f.Unknown || f.Code == wire.CodeTimeout:
 		end(e)

@@ -284,12 +284,16 @@ func (c *Client) RequeueEdited(ctx context.Context, queue, id string, m Message,
 	if f := b.Validate(c.maxMessage.Load()); f != nil {
 		return r, errorOf(f)
 	}
-	err = sendRequest(ctx, c, wire.TypeDeadEdit, b, &b.Request, 1, messageSize(&b.Set), func(v *wire.Enqueued) (err error) {
+	var refused error // an answer like any other: an error of its reading would be one of the connection's
+	err = sendRequest(ctx, c, wire.TypeDeadEdit, b, &b.Request, 1, messageSize(&b.Set), func(v *wire.Enqueued) error {
 		if len(v.Outcomes) != 1 {
 			return protocolError("%d outcomes answer one id", len(v.Outcomes))
 		}
-		r, err = receiptOf(&v.Outcomes[0], v.At)
-		return err
+		r, refused = receiptOf(&v.Outcomes[0], v.At)
+		return nil
 	})
+	if err == nil {
+		err = refused
+	}
 	return r, err
 }

@@ -50,7 +50,9 @@ func (c *Client) dropSessionLocked() []run {
 	c.session = ""
 	var rs []run
 	var never []*call
-	for _, cl := range c.ring[c.ringHead:] {
+	all := c.ring[c.ringHead:]
+	c.ring, c.ringHead, c.next = nil, 0, 1 // an ending call moves what is behind it
+	for _, cl := range all {
 		if cl == nil || cl.number == 0 || cl.state == callDone {
 			continue
 		}
@@ -62,8 +64,6 @@ func (c *Client) dropSessionLocked() []run {
 			Code: wire.CodeSessionExpired, Message: "the session ended before the answer came", Unknown: true,
 		}))
 	}
-	clear(c.ring)
-	c.ring, c.ringHead, c.next = c.ring[:0], 0, 1
 	c.again = fifo{}
 	for i := len(never) - 1; i >= 0; i-- {
 		cl := never[i]

@@ -15,7 +15,7 @@ func TestRefusalsSayWhoGaveThem(t *testing.T) {
 	_, addr := doors(t, Config{Broker: b})
 	p, _ := session(t, addr)
 	id := fsm.MakeID(1, 0, 7, 0).String()
-	// What becomes of a message is its body: f the log refuses it, o the group does, u it has no answer in time, x the door does; and what
+	// What becomes of a message is its body: f the log refuses it, r too, for want of room in the session, o the group does, u it has no answer in time, x the door does; and what
 	// stands in one operation shares its fate.
 	b.mu.Lock()
 	b.outcome = func(op fsm.Op) []fsm.Outcome {
@@ -27,6 +27,9 @@ func TestRefusalsSayWhoGaveThem(t *testing.T) {
 		for i := range e.Messages {
 			if string(e.Messages[i].Body) == "f" {
 				out[i] = fsm.Outcome{Code: fsm.QueueFull, Field: fsm.FieldDepth, Limit: 3}
+			}
+			if string(e.Messages[i].Body) == "r" {
+				out[i] = fsm.Outcome{Code: fsm.Overloaded, Field: fsm.FieldSessions, Limit: 3}
 			}
 		}
 		return out
@@ -50,6 +53,7 @@ func TestRefusalsSayWhoGaveThem(t *testing.T) {
 	}{
 		{"..", "--", true},
 		{"f", "y", true},
+		{"rf", "ny", true},
 		{".f.", "-y-", true},
 		{"x", "n", false},
 		{".x.", "-n-", true},

@@ -48,10 +48,13 @@ var fieldNames = map[fsm.Field]string{
 }
 
 // judged is refusal for whoever sent the request: with its place in the log, which tells him that it is the outcome of the request, or of the one
-// message, id or token, and not of this sending alone.
+// message, id or token, and not of this sending alone. Of a request for which the session has no room it is not: nothing of that is remembered,
+// and an earlier sending that comes later is carried out.
 func judged(k *call, st *fsm.State, at wire.At, o *fsm.Outcome) *wire.Fault {
 	f := refusal(k, st, o)
-	f.At = &at
+	if o.Code != fsm.Overloaded || o.Field != fsm.FieldSessions {
+		f.At = &at
+	}
 	return f
 }
 

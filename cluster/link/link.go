@@ -341,13 +341,13 @@ func (l *Link) know(s Self) *RefusedError {
 
 // Dial connects to the node target at addr. A zero target means whoever lives there, for KindRPC alone. The connection is
 // closed with the Link. Refusals, of either side, are a RefusedError.
-func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Kind, group uint16) (net.Conn, Peer, error) {
-	ctx, cancel := context.WithTimeout(ctx, l.cfg.Handshake)
+func (l *Link) Dial(caller context.Context, addr string, target store.UUID, kind Kind, group uint16) (net.Conn, Peer, error) {
+	ctx, cancel := context.WithTimeout(caller, l.cfg.Handshake)
 	defer cancel()
 	var d net.Dialer
 	raw, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		l.unreached(target, addr)
+		l.unreached(caller, target, addr)
 		return nil, Peer{}, err
 	}
 	c, ok := l.track(raw, false)
@@ -360,7 +360,7 @@ func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Ki
 		_ = c.Close()
 		var r *RefusedError
 		if !errors.As(err, &r) {
-			l.unreached(target, addr)
+			l.unreached(caller, target, addr)
 		} else if l.cfg.Missed != nil && r.Code == WrongTarget {
 			l.cfg.Missed(target, addr)
 		}
@@ -369,8 +369,9 @@ func (l *Link) Dial(ctx context.Context, addr string, target store.UUID, kind Ki
 	return c, p, nil
 }
 
-func (l *Link) unreached(target store.UUID, addr string) {
-	if l.cfg.Unreached != nil && l.ctx.Err() == nil {
+// unreached tells of an address that did not answer, unless whoever dialled has just given up.
+func (l *Link) unreached(caller context.Context, target store.UUID, addr string) {
+	if l.cfg.Unreached != nil && l.ctx.Err() == nil && !errors.Is(caller.Err(), context.Canceled) {
 		l.cfg.Unreached(target, addr)
 	}
 }
