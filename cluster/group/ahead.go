@@ -37,6 +37,7 @@ type Ahead struct {
 	queue   []*raft.Log   // guarded by mu: not yet given to the store
 	last    uint64        // guarded by mu: the index of the newest entry that was taken
 	busy    bool          // guarded by mu: the writer has some in hand
+	direct  bool          // guarded by mu: some are being written by who stores them
 	err     error         // guarded by mu: why nothing is written any more
 	changed *sync.Cond    // on mu: written, busy or err
 	wake    chan struct{} // one token: the queue is not empty
@@ -98,11 +99,19 @@ func (a *Ahead) StoreLogs(logs []*raft.Log) error {
 	if err := a.flush(); err != nil {
 		return err
 	}
+	a.writes(true)
+	defer a.writes(false)
 	if err := a.store.StoreLogs(logs); err != nil {
 		return err
 	}
 	a.reached(newest)
 	return nil
+}
+
+func (a *Ahead) writes(directly bool) {
+	a.mu.Lock()
+	a.direct = directly
+	a.mu.Unlock()
 }
 
 // enqueue gives entries to the writer; false: it writes no more.
@@ -189,11 +198,11 @@ func (a *Ahead) Wait(index uint64) error {
 	return a.err
 }
 
-// behind says whether something that was taken is not written.
-func (a *Ahead) behind() bool {
+// progress is how far this node's disk has the log, and whether it has something to write.
+func (a *Ahead) progress() (written uint64, behind bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.busy || len(a.queue) > 0
+	return a.written.Load(), a.busy || len(a.queue) > 0 || a.direct
 }
 
 // commit is how much may be said to be committed of what raft says is: no more than is on this node's disk.

@@ -49,6 +49,8 @@ type Group struct {
 	electedAt    time.Duration // since when raft leads and we do not serve; 0: it does not, or we do
 	appliedSeen  uint64        // applied, when the watchdog looked last
 	sparedAt     time.Duration // when the watchdog last let a leader be
+	writtenSeen  uint64        // what was on this node's disk when the watchdog looked last
+	writtenAt    time.Duration // when that rose, or nothing was to be written; 0: this node did not lead then
 	orphans      []orphan      // to be failed by keepTime
 	pullNext     time.Duration // no pull waits for less; 0: none waits
 	pullAsked    bool          // endPulls waits for leadership to be confirmed

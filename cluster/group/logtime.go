@@ -54,6 +54,11 @@ func (t *logTime) applied(at int64, term uint64, since time.Duration, live bool)
 	if term == 0 || term != t.seenTerm || d >= t.seen(since) {
 		t.seenT, t.seenM, t.seenTerm = d, since, term
 	}
+	// An entry that a stopped process finds in its sockets, when others have led and written nothing since, looks new and may be hours
+	// old. Its pair would take the place of the only one that tells. Where it is none, and T began that low, it costs leases a Shift.
+	if live && t.live && d+longAgo < t.liveT+least(since-t.liveM) {
+		live = false
+	}
 	t.appliedT, t.appliedM, t.old = at, since, !live
 	if live {
 		t.live, t.liveT, t.liveM, t.shift = true, d, since, 0
@@ -61,10 +66,17 @@ func (t *logTime) applied(at int64, term uint64, since time.Duration, live bool)
 }
 
 // seen is how far T must have come at a monotonic reading, by the best pair.
-func (t *logTime) seen(mono time.Duration) time.Duration {
-	elapsed := max(mono-t.seenM, 0)
-	return t.seenT + elapsed - elapsed/slewPart - elapsed/clockPart
+func (t *logTime) seen(mono time.Duration) time.Duration { return t.seenT + least(mono-t.seenM) }
+
+// least is how far T has come in a time at least, by the clock of another node.
+func least(elapsed time.Duration) time.Duration {
+	elapsed = max(elapsed, 0)
+	return elapsed - elapsed/slewPart - elapsed/clockPart
 }
+
+// longAgo is by how much an entry's T is behind what it should be where the entry cannot have been new when it came: more than any change of
+// leader has T begin lower.
+const longAgo = 10 * time.Second
 
 // from is the pair that a node goes on from that does not lead and has applied a live entry: that of the last entry, or what the
 // best one says if that is more. Where the last was old, it is where T has come to by this node's clock since the last live one, if that is

@@ -76,6 +76,13 @@ func TestLogTime(t *testing.T) {
 			c.run(second)
 			l.lead()
 		}, 10_050, 0},
+		{"nor one that was hours on its way, and looked new", func(c *handClock, l *logTime) {
+			l.applied(base, 1, c.mono, true)
+			c.run(3600 * second)
+			l.applied(base+100, 1, c.mono, true)
+			l.applied(base+200, 2, c.mono, false) // of the next leader, under whom nobody has written since
+			l.lead()
+		}, 3_600_000, 3_599_800},
 		{"what a snapshot tells of is old", func(c *handClock, l *logTime) {
 			l.applied(base, 1, c.mono, true)
 			c.run(10 * second)

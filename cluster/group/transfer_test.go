@@ -64,6 +64,35 @@ func TestStuckTransfer(t *testing.T) {
 	})
 }
 
+// A transfer that hangs is noticed by those who write now and then, too.
+func TestStuckTransferUnderSparseWrites(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var deaf atomic.Bool
+		end := make(chan struct{})
+		c := newCluster(t, 3, func(cfg *Config) {
+			cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
+			cfg.Limits.WatchdogAfter = 3 * time.Second
+		})
+		l := c.leader()
+		deaf.Store(true)
+		if err := l.g.Raft().LeadershipTransfer().Error(); err == nil {
+			t.Error("a transfer without an answer succeeded")
+		}
+		for range 6 {
+			l.send(enqueue("q", "x")).wait(t)
+			pass(2500 * time.Millisecond)
+		}
+		select {
+		case err := <-l.fatal:
+			t.Logf("fatal: %v", err)
+		default:
+			t.Error("the watchdog let the leader be")
+		}
+		close(end)
+		c.stop()
+	})
+}
+
 // A refusal during a transfer that is over is no reason to end a leader to whom nobody has written since.
 func TestRefusedOnceLongAgo(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func (g *Group) moved() { g.movedAt.Store(int64(g.clock.Mono())) }
 // stuck says what is wrong with this leader; nil: nothing, or not for long enough. The state lock is held.
 func (g *Group) stuck(now time.Duration) *stall {
 	if g.raft.State() != raft.Leader || g.stopping.Load() {
-		g.electedAt, g.sparedAt = 0, 0
+		g.electedAt, g.sparedAt, g.writtenAt = 0, 0, 0
 		return nil
 	}
 	if applied := g.applied.Load(); applied != g.appliedSeen {
@@ -43,7 +43,12 @@ func (g *Group) stuck(now time.Duration) *stall {
 	}
 	since := func(begun time.Duration) time.Duration { return now - max(begun, time.Duration(g.movedAt.Load())) }
 	after := g.limits.WatchdogAfter
-	s := stall{}
+	if written, behind := g.ahead.progress(); !behind || written != g.writtenSeen || g.writtenAt == 0 {
+		g.writtenSeen, g.writtenAt = written, now
+	} else if long := now - g.writtenAt; long > after { // whatever else moves
+		return &stall{why: fmt.Sprintf("this node's log has not been written for %v", long), long: long, ours: true}
+	}
+	var s stall
 	switch {
 	case !g.serving:
 		if g.electedAt == 0 {
@@ -64,17 +69,13 @@ func (g *Group) stuck(now time.Duration) *stall {
 	if s.long <= after || now-g.sparedAt <= after && g.sparedAt != 0 {
 		return nil
 	}
-	s.ours = g.ahead.behind()
 	return &s
 }
 
-// refusalGap is how long there may be nothing to refuse within a row of refusals.
-const refusalGap = 2 * time.Second
-
-// refusal notes that raft has refused an entry for a transfer. One long ago says nothing: the transfer is over, and nobody has written since. The
-// state lock is held.
+// refusal notes that raft has refused an entry for a transfer. Those make a row that are no further apart than the watchdog waits, with nothing
+// committed between; one alone says nothing: the transfer may be over, and nobody have written since. The state lock is held.
 func (g *Group) refusal(now time.Duration) {
-	if g.refusedSince == 0 || now-g.refusedLast > refusalGap {
+	if g.refusedSince == 0 || now-g.refusedLast > g.limits.WatchdogAfter {
 		g.refusedSince = now
 	}
 	g.refusedLast = now

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -175,5 +176,39 @@ func TestWatchdogWaitsForASnapshot(t *testing.T) {
 		case <-time.After(4 * time.Minute):
 			t.Error("nothing came of it")
 		}
+	})
+}
+
+// What goes to a third node does not hide that this leader's own disk hangs, with a successor at hand. (G12)
+func TestWatchdogSeesItsOwnDisk(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var disks []*slowDisk
+		c := newCluster(t, 3, func(cfg *Config) {
+			d := &slowDisk{LogStore: cfg.Logs}
+			disks = append(disks, d)
+			cfg.Logs = d
+			cfg.Transport = slowInstall{newFastBeat(cfg.Transport.(*raft.InmemTransport)), 300 * time.Millisecond}
+			cfg.Raft = func(rc *raft.Config) { rc.TrailingLogs = 1 }
+			cfg.Limits.WatchdogAfter = 3 * time.Second
+		})
+		l, f := c.leader(), c.followers()[0]
+		c.cut(f)
+		for range 10 {
+			l.do(t, enqueue("q", "in the snapshot"))
+		}
+		check(t, l.g.Raft().Snapshot().Error())
+		c.join(f)
+		pass(100 * time.Millisecond)
+		hang := make(chan struct{})
+		mine := disks[slices.Index(c.nodes, l)]
+		mine.hang.Store(&hang)
+		began := time.Now()
+		l.send(enqueue("q", "in flight"))
+		gone := func() bool { return l.g.Raft().State() != raft.Leader || len(l.fatal) > 0 }
+		c.until(2*l.g.limits.WatchdogAfter, "the leader whose disk hangs still leads", gone)
+		t.Logf("gone after %v", time.Since(began))
+		mine.hang.Store(nil)
+		close(hang)
+		c.stop()
 	})
 }
