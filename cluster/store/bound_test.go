@@ -20,13 +20,15 @@ func TestDiskStaysBounded(t *testing.T) {
 	for _, c := range []struct {
 		kind Kind
 		most int64
+		step int64 // by which a file grows
 	}{
 		// The first segment may be nearly all compacted, the last two are reserved and nearly empty; each passes its size by a
 		// batch.
-		{WAL, between + behind + 3*segment + 2*4*(64<<10)},
+		{WAL, between + behind + 3*segment + 2*4*(64<<10), 0},
 		// The file never shrinks; runs of free pages are used again, as far as they are long enough. Small entries are stored
-		// with half of their size again, on pages that are half full; and bbolt lets the file grow by 16 MiB.
-		{Bolt, 3*(between+behind) + 16<<20},
+		// with half of their size again, on pages that are half full; and bbolt lets the file grow by 16 MiB. Which pages it takes, and so
+		// whether a run of free ones is long enough, is another matter each time: its free list is a map.
+		{Bolt, 3*(between+behind) + 16<<20, 16 << 20},
 	} {
 		for _, size := range []struct {
 			name        string
@@ -77,8 +79,8 @@ func TestDiskStaysBounded(t *testing.T) {
 					first, sizes = first+uint64(keep), sizes[keep:]
 				}
 				t.Logf("%d MiB have passed, %d KiB are kept at most, the most on disk was %d KiB", size.through>>20, (between+behind)>>10, peak>>10)
-				if peak > c.most || peak > half*5/4 {
-					t.Errorf("%d KiB on disk, %d in the first half, want at most %d and a quarter more", peak>>10, half>>10, c.most>>10)
+				if peak > c.most || peak > half*5/4+c.step {
+					t.Errorf("%d KiB on disk, %d in the first half, want at most %d, and a quarter and %d more than then", peak>>10, half>>10, c.most>>10, c.step>>10)
 				}
 			})
 		}
