@@ -210,7 +210,8 @@ func (n *Node) openGroup() (*group.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	logged := last > 0 || snaps.Newest() > 0
+	snapped, _ := snaps.Newest()
+	logged := last > 0 || snapped > 0
 	n.hasLog.Store(logged || !n.dir.Identity().Cluster.IsZero())
 	begun := n.dir.Identity().Founding && !logged
 	if err := n.endFounding(logged); err != nil {

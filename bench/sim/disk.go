@@ -376,14 +376,15 @@ func (d *disk) flip() string {
 // snaps is a disk's raft.SnapshotStore: two are kept, each is there when it is whole.
 type snaps struct{ *disk }
 
-// newest is the index of the newest one.
-func (d snaps) newest() uint64 {
+// newest is the last entry that is in the newest one.
+func (d snaps) newest() (index, term uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.snaps) == 0 {
-		return 0
+		return 0, 0
 	}
-	return d.snaps[len(d.snaps)-1].meta.Index
+	m := &d.snaps[len(d.snaps)-1].meta
+	return m.Index, m.Term
 }
 
 // Create implements raft.SnapshotStore.

@@ -82,14 +82,15 @@ func (n *node) start() error {
 	p := &process{n: n, id: n.id(), disk: n.disk(), ended: make(chan struct{})}
 	p.halt = store.NewHalt(p.end)
 	files := snaps{n.disk()}
-	if newest := files.newest(); newest > 0 && p.disk.end() > newest {
+	if newest, _ := files.newest(); newest > 0 && p.disk.end() > newest {
 		w.count("started from a snapshot and what follows it")
 	}
 	w.rises(n)
+	log := store.NewLog(n.disk(), p.halt, store.LogOptions{File: n.host + "/log", Floor: files.newest})
 	p.post = newPost(p)
 	cfg := group.Config{
 		LocalID: n.id(), Clock: n.clock, Snapshots: files, Transport: p.post,
-		Logs:       logs{store.NewLog(n.disk(), p.halt, store.LogOptions{File: n.host + "/log", Floor: files.newest}), p},
+		Logs:       logs{log, p},
 		Stable:     stable{store.NewStable(n.disk(), p.halt, n.host+"/stable"), p},
 		ClientAddr: w.clientAddr,
 		Digests:    w.digests,
@@ -121,6 +122,14 @@ func (n *node) start() error {
 				done <- opened{err: fmt.Errorf("start raft: %v", v)}
 			}
 		}()
+		end := n.disk().end()
+		if err := log.Settle(); err != nil {
+			done <- opened{err: err}
+			return
+		}
+		if n.disk().end() < end {
+			w.count("log of a cut off install dropped")
+		}
 		g, err := group.New(cfg)
 		done <- opened{g, err}
 	}()

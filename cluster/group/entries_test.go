@@ -310,6 +310,50 @@ func TestSnapshotWithinTheLog(t *testing.T) {
 	})
 }
 
+// A process that ends when a snapshot has its name and the log has not been dropped starts without the entries of the leader that was replaced,
+// also below the snapshot, which nobody sends again. (G15)
+func TestCutOffInstall(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		own  uint64 // entries that it alone has
+	}{
+		{"within the log", 20},
+		{"beyond the log's end", 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				halt := store.NewHalt(func(err error) { t.Errorf("a store has failed: %v", err) })
+				defer halt.Release()
+				var index, term uint64
+				a := newAwayOn(t, func(below raft.LogStore) raft.LogStore {
+					log := store.NewLog(below, halt, store.LogOptions{File: "log", Floor: func() (uint64, uint64) { return index, term }})
+					check(t, log.Settle())
+					return log
+				})
+				a.own(tc.own)
+				for range 6 {
+					a.l.do(t, enqueue("q", "in the snapshot"))
+				}
+				req, state := a.snapshot()
+				a.c.kill(a.node)
+				sink, err := a.snaps.Create(req.SnapshotVersion, req.LastLogIndex, req.LastLogTerm, raft.DecodeConfiguration(req.Configuration), req.ConfigurationIndex, a.trans)
+				check(t, err)
+				_, err = sink.Write(state)
+				check(t, errors.Join(err, sink.Close()))
+				index, term = req.LastLogIndex, req.LastLogTerm
+				a.c.start(a.node)
+				a.back()
+				for i := uint64(1); i <= index; i++ {
+					e := new(raft.Log)
+					if err := a.logs.GetLog(i, e); err == nil && e.Term != a.entry(i).Term {
+						t.Errorf("entry %d is of term %d, the leader's is of term %d; the snapshot ends at %d", i, e.Term, a.entry(i).Term, index)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A snapshot of a term that is over keeps raft's loop from nothing while it comes in.
 func TestOldSnapshotIsReadAside(t *testing.T) {
 	bubble(t, func(t *testing.T) {

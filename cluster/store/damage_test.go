@@ -41,7 +41,8 @@ func dump(t testing.TB, d *Dir, disk *Disk, snaps *Snapshots) string {
 		fmt.Fprintf(&b, "%s=%x %v\n", k, v, err)
 	}
 	last, _ := disk.Log.LastIndex()
-	for i := snaps.Newest() + 1; i <= last; i++ {
+	newest, _ := snaps.Newest()
+	for i := newest + 1; i <= last; i++ {
 		var l raft.Log
 		if err := disk.Log.GetLog(i, &l); err != nil {
 			t.Fatal(err)
@@ -441,8 +442,8 @@ func testOlderSnapshot(t *testing.T, kind Kind) {
 		t.Fatal(err)
 	}
 	id := writeSnapshot(t, snaps, 200, 3, strings.Repeat("newer ", 5000))
-	if snaps.Newest() != 200 {
-		t.Errorf("newest %d, want 200", snaps.Newest())
+	if index, term := snaps.Newest(); index != 200 || term != 3 {
+		t.Errorf("newest ends at %d of term %d, want 200 of 3", index, term)
 	}
 	if err := errors.Join(disk.Close(), d.Close()); err != nil {
 		t.Fatal(err)

@@ -142,6 +142,9 @@ func OpenDisk(d *Dir, halt *Halt, o LogOptions) (_ *Disk, err error) {
 		err = disk.Stable.prepare()
 	} else {
 		if err = disk.resume(id); err == nil {
+			err = disk.Log.Settle()
+		}
+		if err == nil {
 			err = errors.Join(e.sweep(), disk.vouch())
 		}
 	}
@@ -223,7 +226,7 @@ func (k *Disk) resume(id Identity) error {
 	if err != nil {
 		return err
 	}
-	if floor := k.Log.floor(); last > floor && first > floor+1 {
+	if floor, _ := k.Log.floor(); last > floor && first > floor+1 {
 		return &DamageError{File: k.path, Index: floor + 1, What: fmt.Sprintf("its entries begin at %d, but the newest snapshot ends at %d: those between are gone", first, floor)}
 	}
 	return nil

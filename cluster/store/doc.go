@@ -24,6 +24,8 @@
 //   - A name is durable before another file vouches for it: a segment's before the list has it, a snapshot's before the log is compacted,
 //     the data directory's own before there is anything in it. Which of two names one sync of a folder makes durable first is
 //     the file system's choice.
+//   - A log that a start hands out agrees with the newest snapshot: it has the snapshot's last entry, or begins behind that, or is empty. An
+//     install that the process did not live to finish leaves others, perhaps of a leader that was replaced.
 //   - A log that is closed takes nothing more, whoever still holds it.
 //   - A snapshot gets or loses its name while nobody looks for one: that the oldest is gone when a newer one is finished is no damage.
 //     One that is finished when there is a newer one is dropped, since raft goes on from the one that was finished last.
@@ -113,8 +115,9 @@
 //     is no second file to vouch for.
 //   - 2026-11: a segment that was cut by a truncation is sealed, and its reserve given back, instead of written again: a
 //     segment's bytes are written once, so that what a crash leaves of them can be judged.
-//   - 2026-11: a log that ends below the newest snapshot is dropped before the next entry is stored behind a gap. raft does so after
-//     an install, unless the process ends in between; a segment could not take the entry.
+//   - 2026-11: a log that does not agree with the newest snapshot is dropped by the start, as raft does after an install unless the process
+//     ends in between, rather than when the next entry comes: raft has counted on what it has by then, and a log that goes beyond the snapshot
+//     would never be found out. What follows a gap at the snapshot's end, as older versions left it in a bbolt file, stays.
 //   - 2026-11: log_store unset takes what is there. A new default must not keep old nodes from starting, and does not convert
 //     them behind their owner's back either.
 //   - 2026-11: a compaction of a bbolt file deletes 128 indexes a transaction, since bbolt's only writer is blocked meanwhile; a truncation

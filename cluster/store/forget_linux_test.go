@@ -86,7 +86,8 @@ func readWritten(d *Dir, h *Halt) (string, error) {
 			return "", fmt.Errorf("snapshot at %d: %d bytes, %w", m.Index, len(b), err)
 		}
 	}
-	return fmt.Sprint(first, last, term, snaps.Newest()), disk.Close()
+	newest, _ := snaps.Newest()
+	return fmt.Sprint(first, last, term, newest), disk.Close()
 }
 
 // forgetting is a member's data directory on a disk that forgets. Only other processes may look at it.

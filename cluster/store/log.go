@@ -32,15 +32,14 @@ const (
 //
 // Methods may be called from several goroutines, as raft does.
 type Log struct {
-	inner   raft.LogStore
-	halt    *Halt
-	file    string
-	tail    *tail         // nil in memory
-	floor   func() uint64 // index of the newest snapshot: below it the log may have gaps
-	seen    func(entries, bytes int, took time.Duration)
-	slice   uint64                    // indexes that one transaction of a compaction deletes
-	fileOf  func(index uint64) string // for errors
-	gapless bool                      // the store can have no gaps
+	inner  raft.LogStore
+	halt   *Halt
+	file   string
+	tail   *tail                       // nil in memory
+	floor  func() (index, term uint64) // of the newest snapshot's last entry: below it the log may have gaps
+	seen   func(entries, bytes int, took time.Duration)
+	slice  uint64                    // indexes that one transaction of a compaction deletes
+	fileOf func(index uint64) string // for errors
 
 	// truncating guards the tail against a store and a truncation that cross; raft makes both on one goroutine, so it is
 	// never waited for.
@@ -50,7 +49,7 @@ type Log struct {
 // LogOptions are what a Log needs beside the store it wraps.
 type LogOptions struct {
 	File     string                                       // name in errors
-	Floor    func() uint64                                // nil: 0
+	Floor    func() (index, term uint64)                  // the last entry that the newest snapshot has; nil: 0
 	Observer func(entries, bytes int, took time.Duration) // after each successful StoreLogs; nil: none
 	Kind     Kind                                         // OpenDisk: the sort of store; "": what is there, or the default
 
@@ -62,16 +61,15 @@ type LogOptions struct {
 // NewLog wraps inner.
 func NewLog(inner raft.LogStore, halt *Halt, o LogOptions) *Log {
 	if o.Floor == nil {
-		o.Floor = func() uint64 { return 0 }
+		o.Floor = func() (index, term uint64) { return 0, 0 }
 	}
 	if o.slice == 0 {
 		o.slice = pruneSlice
 	}
 	file := o.File
-	m, ok := inner.(raft.MonotonicLogStore)
 	return &Log{
 		inner: inner, halt: halt, file: file, tail: o.tail, floor: o.Floor, seen: o.Observer, slice: o.slice,
-		fileOf: func(uint64) string { return file }, gapless: ok && m.IsMonotonic(),
+		fileOf: func(uint64) string { return file },
 	}
 }
 
@@ -155,16 +153,16 @@ func (s *Log) missing(index uint64, out *raft.Log) error {
 	if err != nil {
 		return err
 	}
-	if index <= s.floor() || index > last {
+	if floor, _ := s.floor(); index <= floor || index > last {
 		return raft.ErrLogNotFound
 	}
 	// The log may have been truncated and written again between the two looks.
 	err = s.do(func() error { return s.inner.GetLog(index, out) })
-	switch {
+	switch floor, _ := s.floor(); {
 	case err == nil:
 		return s.check(index, out)
-	case errors.Is(err, raft.ErrLogNotFound) && index > s.floor():
-		return s.fail("", &DamageError{File: s.file, Index: index, What: fmt.Sprintf("entry is missing, the log ends at %d and the newest snapshot at %d", last, s.floor())})
+	case errors.Is(err, raft.ErrLogNotFound) && index > floor:
+		return s.fail("", &DamageError{File: s.file, Index: index, What: fmt.Sprintf("entry is missing, the log ends at %d and the newest snapshot at %d", last, floor)})
 	default:
 		return err
 	}
@@ -217,9 +215,6 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	start := time.Now()
 	s.truncating.Lock()
 	defer s.truncating.Unlock()
-	if err := s.closeGap(logs[0].Index); err != nil {
-		return err
-	}
 	if err := s.do(func() error { return s.inner.StoreLogs(logs) }); err != nil {
 		return s.fail("write entries to", err)
 	}
@@ -234,21 +229,34 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// closeGap drops the whole log where the next entry follows not it but the newest snapshot, and the store can have no gap.
-// raft does that itself after an install, unless the process ends in between. truncating is held.
-func (s *Log) closeGap(next uint64) error {
-	if !s.gapless {
-		return nil
-	}
-	last, err := s.LastIndex()
-	if err != nil || last == 0 || next <= last+1 || next > s.floor()+1 {
-		return err
-	}
+// Settle has a log agree with the newest snapshot, before raft has either. An install gives the snapshot its name, restores the state and
+// drops the log whole; where the process ended in between, what the log has may be of a leader that was replaced. Raft would look at the terms of
+// what it has not applied alone, and nobody sends what is in the snapshot again: such entries would stay in its way for good, or go to
+// others as what was committed. A log that has the snapshot's last entry, or begins behind it, is the one that the snapshot was made of.
+func (s *Log) Settle() error {
 	first, err := s.FirstIndex()
 	if err != nil {
 		return err
 	}
-	return s.cut(first, last)
+	last, err := s.LastIndex()
+	if err != nil {
+		return err
+	}
+	floor, term := s.floor()
+	if last == 0 || first > floor {
+		return nil
+	}
+	var l raft.Log
+	switch err := s.GetLog(floor, &l); {
+	case err == nil && l.Term == term:
+		return nil
+	case err == nil: // whatever follows it is not what was committed either
+		return s.DeleteRange(first, last)
+	case errors.Is(err, raft.ErrLogNotFound): // what follows a gap was stored behind the snapshot
+		return s.DeleteRange(first, min(floor, last))
+	default:
+		return err
+	}
 }
 
 // DeleteRange implements raft.LogStore. A range that reaches the log's end goes in one transaction, since a crash half-way

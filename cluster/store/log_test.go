@@ -120,7 +120,7 @@ func TestLogNoticesMissingEntries(t *testing.T) {
 	floor := uint64(0)
 	h, fatal := testHalt(t)
 	inner := raft.NewInmemStore()
-	log := NewLog(inner, h, LogOptions{File: "raft.db", Floor: func() uint64 { return floor }})
+	log := NewLog(inner, h, LogOptions{File: "raft.db", Floor: func() (uint64, uint64) { return floor, 1 }})
 	for i := uint64(1); i <= 10; i++ {
 		if err := log.StoreLog(entry(i, 1, "x")); err != nil {
 			t.Fatal(err)
@@ -392,7 +392,8 @@ func readAll(disk *Disk, snaps *Snapshots) error {
 	if err != nil {
 		return err
 	}
-	for i := snaps.Newest() + 1; i <= last; i++ {
+	newest, _ := snaps.Newest()
+	for i := newest + 1; i <= last; i++ {
 		var l raft.Log
 		if err := disk.Log.GetLog(i, &l); err != nil {
 			return fmt.Errorf("entry %d: %w", i, err)

@@ -45,7 +45,7 @@ const (
 type Snapshots struct {
 	halt   *Halt
 	dir    string
-	newest atomic.Uint64
+	newest atomic.Pointer[raft.SnapshotMeta] // nil: there is none
 	// names is held for writing while a snapshot gets or loses its name, and for reading from the look at names until what they name is
 	// open: raft lists and opens for its followers while another goroutine finishes one, which takes the oldest away.
 	names  sync.RWMutex
@@ -71,8 +71,8 @@ func OpenSnapshots(d *Dir, halt *Halt) (*Snapshots, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range metas {
-		s.newest.Store(max(s.newest.Load(), m.Index))
+	if len(metas) > 0 {
+		s.newest.Store(metas[0])
 	}
 	return s, nil
 }
@@ -97,8 +97,13 @@ func dropUnfinished(dir string) error {
 	return nil
 }
 
-// Newest is the index of the newest whole snapshot, 0 without one.
-func (s *Snapshots) Newest() uint64 { return s.newest.Load() }
+// Newest is the last entry that is in the newest whole snapshot, 0 without one.
+func (s *Snapshots) Newest() (index, term uint64) {
+	if m := s.newest.Load(); m != nil {
+		return m.Index, m.Term
+	}
+	return 0, 0
+}
 
 // configurationSum covers every field of the servers.
 func configurationSum(c raft.Configuration) uint32 {

@@ -110,7 +110,6 @@ func (k *snapSink) Close() error {
 	if err != nil {
 		return k.s.fail("finish a snapshot", err)
 	}
-	k.s.newest.Store(max(k.s.newest.Load(), k.meta.Index))
 	return nil
 }
 
@@ -174,6 +173,9 @@ func (k *snapSink) name() (old []*raft.SnapshotMeta, err error) {
 		}
 		return nil
 	})
+	if err == nil {
+		k.s.newest.Store(&k.meta)
+	}
 	return old, err
 }
 

@@ -175,8 +175,9 @@ func TestOlderSnapshotIsDropped(t *testing.T) {
 		}
 	}
 	list, err := s.List()
-	if err != nil || len(list) != 1 || list[0].ID != newest.ID() || s.Newest() != 12 || s.halt.Err() != nil {
-		t.Errorf("%+v, %v, newest at %d, halt: %v; want the one that was installed, alone", list, err, s.Newest(), s.halt.Err())
+	index, of := s.Newest()
+	if err != nil || len(list) != 1 || list[0].ID != newest.ID() || index != 12 || of != 2 || s.halt.Err() != nil {
+		t.Errorf("%+v, %v, newest at %d of term %d, halt: %v; want the one that was installed, alone", list, err, index, of, s.halt.Err())
 	}
 	if err := same.Close(); err != nil {
 		t.Error(err)
