@@ -33,7 +33,8 @@
 //     on: the kernel's cache still has what the disk has not, calls it written, and a later sync says so too. So identity and marks, the list
 //     of segments and what is in those that it does not call sealed, or bbolt's meta pages, are written once more, with the bytes that were
 //     judged, and synced; snapshots are given their names once more. A sync that fails in the start ends it.
-//   - What a node itself has left unfinished does not keep it from starting, also where it fills the disk.
+//   - A snapshot or a conversion that a node has left unfinished does not keep it from starting, also where it fills the disk. A segment that no
+//     list names does, where no room for a list is left: until the log was found whole it may be what the list of a damaged one has lost.
 //   - There is one log, of the kind that identity.json names. Another one beside it is what a conversion has left, and goes
 //     at the next start.
 //
