@@ -55,8 +55,8 @@ verify: ## the whole programme, layer after layer, an hour and a half, or those 
 coverage: ## the share of statements of fsm and wire that their tests reach; less than 95 % fails
 	@scripts/coverage 95 ./fsm ./wire
 
-model: ## random logs through the state machine and its model: SEEDS= of 200 operations
-	go test ./fsm/fsmtest -timeout 60m -run 'TestModel$$' -seeds $(SEEDS) -ops 200
+model: ## random logs through the state machine and its model: SEEDS= of 200 operations; and restored at every index of 500 more
+	go test ./fsm/fsmtest -timeout 60m -run 'TestModel$$|TestPrefixes$$' -seeds $(SEEDS) -ops 200 -prefixes 500 -long 20
 
 fuzz: ## each fuzz target for FOR=
 	@scripts/fuzz $(FOR)
