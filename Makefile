@@ -42,7 +42,7 @@ test: setup lint build ## every test that CI runs, race detector on
 	@go vet -tags chaos ./...
 	@go vet -tags profile ./cmd/quorate
 	go test -race -timeout 45m ./...
-	go test -run NewPorts ./cluster
+	go test -run 'NewPorts|SwappedAddresses' ./cluster
 	go test ./bench/sim/wasm
 	go test -race -tags chaos -run 'Seam' ./cluster ./cmd/quorate
 	go test -race -tags profile -run 'ProfileHandler' ./cmd/quorate

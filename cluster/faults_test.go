@@ -90,8 +90,11 @@ func TestDataOfAnotherCluster(t *testing.T) {
 	}
 }
 
-// TestSwappedAddresses: C13, two nodes come back at each other's address.
+// TestSwappedAddresses: C13, two nodes come back at each other's address. Without the race detector, as TestAllComeBackOnNewPorts.
 func TestSwappedAddresses(t *testing.T) {
+	if racing {
+		t.Skip("raft has a race of its own where an address changes: run without -race")
+	}
 	t.Parallel()
 	var mu sync.Mutex
 	addr := map[int]string{}

@@ -141,7 +141,7 @@ type Fault struct {
 	ID               string  `cbor:"7,keyasint,omitempty"`  // already_exists: the holder's message id
 	Result           *Result `cbor:"8,keyasint,omitempty"`  // already_exists: the recorded result
 	Field            string  `cbor:"9,keyasint,omitempty"`  // invalid_argument: which field
-	At               *At     `cbor:"10,keyasint,omitempty"` // where the log refused it: that is the outcome of the request, or of this message, id or token. Absent: the refusal speaks of this sending alone
+	At               *At     `cbor:"10,keyasint,omitempty"` // where the log refused it: that is the outcome of the request, or of this message, id or token. Absent: the refusal speaks of this sending alone, as one for want of room in the session does
 }
 
 // OK is plain success.
