@@ -134,7 +134,7 @@ func Draw(seed uint64, length time.Duration) Plan {
 	}
 	p.Faults = drawFaults(r, &p)
 	p.Keys = []int64{0, 20, 60}[r.IntN(3)]
-	p.Batch = []int{1, 4, 0, 0}[r.IntN(4)]
+	p.Batch = []int{8, 8, 0, 0}[r.IntN(4)] // raft's pipeline sends one request for each entry that is made: who is behind must gain by each
 	p.Pipe = []int{1, 2, 0, 0}[r.IntN(4)]
 	p.NoCache = r.IntN(3) == 0
 	return p
