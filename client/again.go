@@ -117,16 +117,21 @@ func (c *Client) renumberLocked(cl *call) {
 	c.trimRingLocked()
 }
 
-// againLocked queues an answered call for the next connection.
-func (c *Client) againLocked(cl *call, e *Error, rs *[]run) {
+// goesOnLocked has an answered call go on in another state, and says whether it does: nobody may wait for it any more.
+func (c *Client) goesOnLocked(cl *call, state callState, e *Error, rs *[]run) bool {
 	if cl.cancelled || c.closed || (cl.bound != nil && cl.bound.failed) {
 		cl.state = callDone
 		c.retireLocked(cl)
 		*rs = append(*rs, c.finish(cl, cl.endedBy(e)))
-		return
+		return false
 	}
-	cl.state = callQueued
-	if !c.dropCancelledLocked(cl, cl.endedBy(e), rs) {
+	cl.state = state
+	return c.dropCancelledLocked(cl, cl.endedBy(e), rs)
+}
+
+// againLocked queues an answered call for the next connection.
+func (c *Client) againLocked(cl *call, e *Error, rs *[]run) {
+	if !c.goesOnLocked(cl, callQueued, e, rs) {
 		return
 	}
 	switch {
@@ -142,14 +147,7 @@ func (c *Client) againLocked(cl *call, e *Error, rs *[]run) {
 // laterLocked lets an answered call wait before it is sent again.
 func (c *Client) laterLocked(cl *call, e *Error, rs *[]run) {
 	cl.last = e
-	if cl.cancelled || c.closed || (cl.bound != nil && cl.bound.failed) {
-		cl.state = callDone
-		c.retireLocked(cl)
-		*rs = append(*rs, c.finish(cl, cl.endedBy(e)))
-		return
-	}
-	cl.state = callWaiting
-	if !c.dropCancelledLocked(cl, cl.endedBy(e), rs) {
+	if !c.goesOnLocked(cl, callWaiting, e, rs) {
 		return
 	}
 	c.tellLocked(cl.lease)

@@ -27,21 +27,27 @@ func (d *deafTransport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, 
 	return d.InmemTransport.TimeoutNow(id, target, args, resp)
 }
 
+// newStuckTransfer is a cluster whose leader waits for the answer to a transfer's last request, until end is closed.
+func newStuckTransfer(t *testing.T) (c *cluster, leader *node, end chan struct{}) {
+	var deaf atomic.Bool
+	end = make(chan struct{})
+	c = newCluster(t, 3, func(cfg *Config) {
+		cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
+		cfg.Limits.WatchdogAfter = 3 * time.Second
+	})
+	leader = c.leader()
+	deaf.Store(true)
+	if err := leader.g.Raft().LeadershipTransfer().Error(); err == nil {
+		t.Error("a transfer without an answer succeeded")
+	}
+	return c, leader, end
+}
+
 // C1 (hashicorp/raft#696): a transfer whose last request hangs leaves a leader that refuses every entry. Callers get
 // refusals, never a hang, and the watchdog ends the node.
 func TestStuckTransfer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var deaf atomic.Bool
-		end := make(chan struct{})
-		c := newCluster(t, 3, func(cfg *Config) {
-			cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
-			cfg.Limits.WatchdogAfter = 3 * time.Second
-		})
-		l := c.leader()
-		deaf.Store(true)
-		if err := l.g.Raft().LeadershipTransfer().Error(); err == nil {
-			t.Error("a transfer without an answer succeeded")
-		}
+		c, l, end := newStuckTransfer(t)
 		began := time.Now()
 		failed := false
 		for !failed && time.Since(began) < 20*time.Second {
@@ -67,17 +73,7 @@ func TestStuckTransfer(t *testing.T) {
 // A transfer that hangs is noticed by those who write now and then, too.
 func TestStuckTransferUnderSparseWrites(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var deaf atomic.Bool
-		end := make(chan struct{})
-		c := newCluster(t, 3, func(cfg *Config) {
-			cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
-			cfg.Limits.WatchdogAfter = 3 * time.Second
-		})
-		l := c.leader()
-		deaf.Store(true)
-		if err := l.g.Raft().LeadershipTransfer().Error(); err == nil {
-			t.Error("a transfer without an answer succeeded")
-		}
+		c, l, end := newStuckTransfer(t)
 		for range 6 {
 			l.send(enqueue("q", "x")).wait(t)
 			pass(2500 * time.Millisecond)
@@ -96,18 +92,8 @@ func TestStuckTransferUnderSparseWrites(t *testing.T) {
 // A refusal during a transfer that is over is no reason to end a leader to whom nobody has written since.
 func TestRefusedOnceLongAgo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		var deaf atomic.Bool
-		end := make(chan struct{})
-		c := newCluster(t, 3, func(cfg *Config) {
-			cfg.Transport = &deafTransport{InmemTransport: cfg.Transport.(*raft.InmemTransport), deaf: &deaf, end: end}
-			cfg.Limits.WatchdogAfter = 3 * time.Second
-		})
+		c, l, end := newStuckTransfer(t)
 		defer c.stop()
-		l := c.leader()
-		deaf.Store(true)
-		if err := l.g.Raft().LeadershipTransfer().Error(); err == nil {
-			t.Error("a transfer without an answer succeeded")
-		}
 		if a := l.send(enqueue("q", "x")).wait(t); a.err == nil {
 			t.Error("an entry was taken during the transfer")
 		}
