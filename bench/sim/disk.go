@@ -424,14 +424,20 @@ var errOvertaken = errors.New("sim: there is a newer snapshot")
 
 type sink struct {
 	bytes.Buffer
-	d    *disk
-	snap *snapshot
+	d      *disk
+	snap   *snapshot
+	closed bool
 }
 
 func (s *sink) ID() string    { return s.snap.meta.ID }
 func (s *sink) Cancel() error { return nil }
 
+// Close is for whoever writes the snapshot, and once more, for nothing, for raft.
 func (s *sink) Close() error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
 	s.d.busy(4, 3000)
 	s.d.work() // what fails is a write of the log: the product's snapshot store, which would stop the node, is not here
 	s.d.mu.Lock()

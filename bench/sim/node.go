@@ -76,6 +76,9 @@ func (n *node) rename() {
 	n.idAt.Store(&id)
 }
 
+// wanted is why a process that was given a reason to end by itself does not start.
+type wanted struct{ error }
+
 // start begins a process on what the disk has. The turn is held.
 func (n *node) start() error {
 	w := n.w
@@ -131,6 +134,7 @@ func (n *node) start() error {
 			w.count("log of a cut off install dropped")
 		}
 		g, err := group.New(cfg)
+		n.disk().busy(8, 1000) // raft goes on meanwhile, and may end the process before it is up
 		done <- opened{g, err}
 	}()
 	var o opened
@@ -148,6 +152,9 @@ func (n *node) start() error {
 		p.halt.Release()
 		if o.g != nil {
 			w.graves.Go(func() { p.bury() })
+		}
+		if p.wants.Load() {
+			return wanted{err}
 		}
 		return err
 	}

@@ -347,7 +347,15 @@ func (w *world) restart(n *node) {
 	if n.up.Load() != nil || n.damaged {
 		return
 	}
-	if err := n.start(); err != nil {
-		w.blame("%s does not start: %v", n.id(), err)
+	for { // as often as a fault of the plan meets the process that is just beginning
+		err := n.start()
+		if !errors.As(err, new(wanted)) {
+			if err != nil {
+				w.blame("%s does not start: %v", n.id(), err)
+			}
+			return
+		}
+		w.trace.say("%s does not start, as it must: %v", n.id(), err)
+		w.count("stopped as it must")
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 )
@@ -12,7 +13,14 @@ type DamageError struct {
 	Index uint64 // log index, 0 where it has none
 	What  string // what is wrong, lower case
 	Err   error  // cause, may be nil
+	Cure  string // what to do about it; "": what is right for a damaged file
 }
+
+// What an operator does about damage.
+const (
+	cureFile = "keep a copy, run `quorate cluster remove` for this node on another one, empty its data directory and start it again, and it joins as a new member"
+	cureWay  = "nothing of it was stored, so start this node again; if that comes again, start the leader again and test the memory of both machines"
+)
 
 func (e *DamageError) Error() string {
 	var b strings.Builder
@@ -25,7 +33,8 @@ func (e *DamageError) Error() string {
 	if e.Err != nil {
 		fmt.Fprintf(&b, ": %v", e.Err)
 	}
-	b.WriteString("; keep a copy, run `quorate cluster remove` for this node on another one, empty its data directory and start it again, and it joins as a new member")
+	b.WriteString("; ")
+	b.WriteString(cmp.Or(e.Cure, cureFile))
 	return b.String()
 }
 

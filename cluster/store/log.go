@@ -204,7 +204,7 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	if !s.Seal(logs) && !mutant.FollowerSkipsChecksum {
 		for _, l := range logs {
 			if err := Verify(l); err != nil {
-				return s.fail("", &DamageError{File: "an entry on its way to " + s.file, Index: l.Index, What: err.Error()})
+				return s.fail("", &DamageError{File: "an entry on its way to " + s.file, Index: l.Index, What: err.Error(), Cure: cureWay})
 			}
 		}
 	}

@@ -159,8 +159,12 @@ func TestLogRefusesDamagedEntriesFromElsewhere(t *testing.T) {
 	}
 	bad := *whole
 	bad.Data = []byte("as the leader Sent it")
-	if err := stops(t, h, fatal, func() error { return log.StoreLog(&bad) }); !strings.Contains(err.Error(), "index 7") {
+	err := stops(t, h, fatal, func() error { return log.StoreLog(&bad) })
+	if !strings.Contains(err.Error(), "index 7") {
 		t.Errorf("error %v does not name the index", err)
+	}
+	if strings.Contains(err.Error(), "empty its data directory") {
+		t.Errorf("error %v has a node given up whose files are whole", err)
 	}
 }
 

@@ -269,8 +269,8 @@ func natively(ctx context.Context, bin string, from uint64, s *sum) error {
 	return errors.Join(errs...)
 }
 
-// oneProcess runs the seeds from+at to from+end-1 in one process, and says with which another one has to go on: a race, a panic or a deadlock
-// ends a process without the result of its seed.
+// oneProcess runs the seeds from+start to from+end-1 in one process, and says with which another one has to go on: a panic or a deadlock ends a
+// process without the result of its seed. A race takes the result of its seed, and the process goes on.
 func oneProcess(ctx context.Context, bin string, from, start, end uint64, s *sum) (at uint64, err error) {
 	at = start
 	cmd := exec.CommandContext(ctx, bin, "-test.run=^TestSeeds$", "-test.timeout=0", "-sim.results",
@@ -285,6 +285,7 @@ func oneProcess(ctx context.Context, bin string, from, start, end uint64, s *sum
 		return at, err
 	}
 	lines := bufio.NewReader(out)
+	var lost []uint64 // without a result
 	for {
 		line, err := lines.ReadString('\n')
 		if text, ok := strings.CutPrefix(line, sim.ResultLine); ok {
@@ -293,7 +294,10 @@ func oneProcess(ctx context.Context, bin string, from, start, end uint64, s *sum
 				return at, errors.Join(fmt.Errorf("result of a native run: %w", err), cmd.Process.Kill(), cmd.Wait())
 			}
 			s.add(sim.Draw(r.Seed, *nativeFor), r, true)
-			at = r.Seed - from + 1
+			for ; from+at < r.Seed; at++ {
+				lost = append(lost, at)
+			}
+			at++
 		} else {
 			_, _ = rest.Write([]byte(line)) // it takes all
 		}
@@ -301,19 +305,28 @@ func oneProcess(ctx context.Context, bin string, from, start, end uint64, s *sum
 			break
 		}
 	}
-	if err := cmd.Wait(); err == nil || ctx.Err() != nil {
+	if err := cmd.Wait(); err == nil {
 		return end, nil
 	}
-	r := &sim.Result{Seed: from + at, Broken: 1, Wrong: []string{"a native run ended without a result"}}
-	if at == end {
+	wrong := "a native run ended without a result: by a data race, a panic or a deadlock"
+	switch {
+	case ctx.Err() != nil: // it was ended
+		at = end
+	case at < end:
+		lost = append(lost, at)
+		at++
+	}
+	if len(lost) == 0 {
 		if !rest.raced() {
-			return end, nil // the results say what was wrong
+			return at, nil // the results say what was wrong, if anything was
 		}
-		r = &sim.Result{Seed: from + end - 1, Broken: 1, Wrong: []string{fmt.Sprintf("a data race in one of %d native runs", end-start)}}
+		lost, wrong = []uint64{end - 1}, fmt.Sprintf("a data race in one of %d native runs", end-start)
 	}
 	fmt.Print(rest.String())
-	s.add(sim.Draw(r.Seed, *nativeFor), r, true)
-	return at + 1, nil
+	for _, i := range lost {
+		s.add(sim.Draw(from+i, *nativeFor), &sim.Result{Seed: from + i, Broken: 1, Wrong: []string{wrong}}, true)
+	}
+	return at, nil
 }
 
 // tail keeps the end of what is written to it.
