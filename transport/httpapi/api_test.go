@@ -397,10 +397,10 @@ func TestBatchAfterLeaderChange(t *testing.T) {
 func FuzzRequest(f *testing.F) {
 	n := &fakeNode{}
 	a := newAPI(f, n, nil)
-	for i, r := range a.routes {
+	for i := range a.routes {
 		f.Add(uint8(i), "q", "", `{}`, "application/json", "")
+		f.Add(uint8(i), "q", "", "", "", "")
 		f.Add(uint8(i), "0%2F", "limit=1&stale=1", `{"body":"\u0000","body_encoding":"text","headers":{"a":"b"},"messages":null,"max":5,"op":"ack","ids":["x"]}`, "", "k")
-		_ = r
 	}
 	f.Add(uint8(0), "q", "kind=%zz", `{"value":[1e999,{"a":{}}],"options":{"backoffSchedule":[]}}`, "text/plain", "a key")
 	f.Fuzz(func(t *testing.T, route uint8, part, query, body, kind, key string) {
@@ -412,6 +412,11 @@ func FuzzRequest(f *testing.F) {
 		req, err := http.NewRequest(r.method, "http://127.0.0.1"+path+"?"+query, strings.NewReader(body))
 		if err != nil {
 			return // no HTTP request
+		}
+		if r.stream { // it goes on until its client goes
+			ctx, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
+			defer leave()
+			req = req.WithContext(ctx)
 		}
 		req.Header.Set("Content-Type", kind)
 		if key != "" {
