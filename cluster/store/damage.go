@@ -19,7 +19,7 @@ type DamageError struct {
 // What an operator does about damage.
 const (
 	cureFile = "keep a copy, run `quorate cluster remove` for this node on another one, empty its data directory and start it again, and it joins as a new member"
-	cureWay  = "its files are whole, so start this node again; if that comes again, start the leader again and test the memory of both machines"
+	cureWay  = "none of it was stored, so start this node again; if that comes again, start the leader again and test the memory of both machines"
 )
 
 func (e *DamageError) Error() string {
