@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -17,18 +16,8 @@ func TestSilenceWithinARequest(t *testing.T) {
 	t.Parallel()
 	const silence = 100 * time.Millisecond
 	short := func(c *Config) { c.Silence = silence }
-	a, b := listen(t, self(clusterA, nodeA, "a", 1, 1), short), listen(t, self(clusterA, nodeB, "b", 1, 1), short)
-	id, locate := raft.ServerID(nodeB.String()), func(raft.ServerID) (string, bool) { return b.Addr(), true }
-	from, err := a.NewTransport(0, locate, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	to, err := b.NewTransport(0, locate, hclog.NewNullLogger())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer to.Close()
+	from, to := twoTransports(t, short)
+	id := raft.ServerID(nodeB.String())
 	read := make(chan error, 1)
 	done := make(chan struct{})
 	var wg sync.WaitGroup

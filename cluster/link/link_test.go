@@ -438,6 +438,22 @@ func TestTransportDialsByID(t *testing.T) {
 	}
 }
 
+// twoTransports are group 0 on nodeA and on nodeB, where the first finds the second. They are closed with the test.
+func twoTransports(t *testing.T, more func(*Config)) (from, to *Transport) {
+	t.Helper()
+	a, b := listen(t, self(clusterA, nodeA, "a", 1, 1), more), listen(t, self(clusterA, nodeB, "b", 1, 1), more)
+	locate := func(raft.ServerID) (string, bool) { return b.Addr(), true }
+	open := func(l *Link) *Transport {
+		tr, err := l.NewTransport(0, locate, hclog.NewNullLogger())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = tr.Close() })
+		return tr
+	}
+	return open(a), open(b)
+}
+
 // TestPipelineEndsAtARefusal: whoever sends into a pipeline whose receiver has stopped at a refusal gets an error instead of
 // waiting for ever.
 func TestPipelineEndsAtARefusal(t *testing.T) {
@@ -448,18 +464,7 @@ func TestPipelineEndsAtARefusal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a, b := listen(t, self(clusterA, nodeA, "a", 1, 1), nil), listen(t, self(clusterA, nodeB, "b", 1, 1), nil)
-			locate := func(raft.ServerID) (string, bool) { return b.Addr(), true }
-			from, err := a.NewTransport(0, locate, hclog.NewNullLogger())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer from.Close()
-			to, err := b.NewTransport(0, locate, hclog.NewNullLogger())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer to.Close()
+			from, to := twoTransports(t, nil)
 			done := make(chan struct{})
 			var wg sync.WaitGroup
 			defer wg.Wait()
